@@ -18,12 +18,12 @@ use super::server_clock::ServerClock;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CasOutcome {
     Swapped,
-    /// Another value was there: the one given, or none.
+    /// The present value differed; `None` if the key is absent.
     Lost(Option<Vec<u8>>),
 }
 
-/// Ready once a host has learned the changes of the other hosts of its store. Every request has one, so that it
-/// is no boxed future, and has no timer: the engine ends the wait of each request in time.
+/// Ready once the host knows the changes of the other hosts of its store. Every request has one, so it is not boxed and
+/// has no timer: the engine ends each wait in time.
 pub struct CatchUp(oneshot::Receiver<Result<(), StoreError>>);
 
 /// Ends the wait of one request.
@@ -46,8 +46,8 @@ impl Future for CatchUp {
 
 /// A storage engine, as one shard of the host sees it.
 ///
-/// The same key in two stores is two keys. Counters have the engine's own form and are never read
-/// with [`get`](Backend::get).
+/// Equal keys in two stores are different keys. Counters have the engine's own form and are never read with
+/// [`get`](Backend::get).
 #[async_trait]
 pub trait Backend: Send + Sync {
     async fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError>;
@@ -61,8 +61,7 @@ pub trait Backend: Send + Sync {
     /// Fails if the values have more than `limit` bytes together.
     async fn get_many(&self, keys: &[Key], limit: usize) -> Result<Vec<Option<Vec<u8>>>, StoreError>;
 
-    /// `permit` belongs to the caller's budget for queued bytes. It is released once the value has
-    /// left the queue.
+    /// `permit` belongs to the caller's budget for queued bytes. It is released once the value has left the queue.
     async fn set(
         &self,
         ledger: &Ledger,
@@ -91,7 +90,7 @@ pub trait Backend: Send + Sync {
     /// Adds `delta` to the counter, which starts at 0, and returns its new value.
     async fn increment(&self, ledger: &Ledger, key: Key, delta: i64) -> Result<i64, StoreError>;
 
-    /// Stores `value` if the present value is exactly `expected` (`None`: if there is none).
+    /// Stores `value` if the present value is exactly `expected`; `None` expects an absent key.
     async fn cas(
         &self,
         ledger: &Ledger,
@@ -100,14 +99,13 @@ pub trait Backend: Send + Sync {
         value: Vec<u8>,
     ) -> Result<CasOutcome, StoreError>;
 
-    /// The same as [`increment`](Self::increment) for a key that the manifest calls volatile: a crash of the engine
-    /// may undo the last changes of it, if that costs less, and a store that cannot keep the change fails no more than
-    /// this call.
+    /// As [`increment`](Self::increment), for a key that the manifest calls volatile. A crash of the engine may undo
+    /// the last changes, if that costs less. If the store cannot keep the change, only this call fails.
     async fn increment_volatile(&self, ledger: &Ledger, key: Key, delta: i64) -> Result<i64, StoreError> {
         self.increment(ledger, key, delta).await
     }
 
-    /// The same as [`cas`](Self::cas) for such a key.
+    /// As [`cas`](Self::cas), for a volatile key.
     async fn cas_volatile(
         &self,
         ledger: &Ledger,
@@ -123,34 +121,35 @@ pub trait Backend: Send + Sync {
         None
     }
 
-    /// The time that the hosts of the store share. `None` if it has one host, whose own time counts.
+    /// The time that the hosts of the store share. `None` for a store of one host, which uses its own time.
     fn server_clock(&self) -> Option<&Arc<ServerClock>> {
         None
     }
 
-    /// The wait of a request before it uses a cached value or response of the store: afterwards the change
-    /// clock has every change that was visible when the request arrived. `None` if it always has.
+    /// The wait of a request before it uses a cached value or response of the store. Afterwards, the change clock has
+    /// every change that was visible when the request arrived. `None` if the clock always has.
     fn catch_up(&self) -> Option<CatchUp> {
         None
     }
 
-    /// Binds a request's reads to its writes. Called before each read: if the engine loses afterwards values that the
+    /// Binds a request's reads to its writes. Called before each read. If the engine later loses values that the
     /// request may have seen, it refuses the request's writes.
     fn bind_reads(&self, _ledger: &Ledger) {}
 
-    /// How often the engine has lost, as far as it knows, values that requests had seen or written. An instance made
-    /// before such a loss may keep values that are not stored any more, and takes no request after it. A request bound
-    /// by [`bind_reads`](Self::bind_reads) after a loss finds it counted here.
+    /// How often the engine has lost, as far as it knows, values that requests had seen or written. An instance from
+    /// before a loss may keep values that are no longer stored, and takes no request after it. When
+    /// [`bind_reads`](Self::bind_reads) binds a request after a loss, the loss is counted here.
     fn losses(&self) -> u64 {
         0
     }
 
-    /// Whether a read takes so long that it pays to fetch the values that a request is likely to read.
+    /// Whether reads are so slow that it pays to fetch the values that a request is likely to read.
     fn prefetches(&self) -> bool {
         false
     }
 
-    /// Fetches values at once that are likely to be read. It never fails: missing values are read later.
+    /// Fetches values that a request is likely to read, in one call. Never fails: the request reads missing values
+    /// later.
     async fn prefetch(&self, _keys: &[Key]) {}
 
     /// Returns once every write in `ledger` is durable, or fails once one of them cannot be.

@@ -1,26 +1,24 @@
-//! The number of the last commit that changed a key. With it a cache finds out whether a value is
-//! still current.
+//! The number of the last commit that changed a key. With it, a cache finds out whether a value is still current.
 //!
-//! The store's commits are numbered. A table of fixed size has, for each hash of a key, the number of
-//! the last commit that changed a key of that hash. The table is updated before readers can see the
-//! commit. The commit is finished once they can, and before the requests that wrote it go on.
+//! The store's commits are numbered. A table of fixed size has a bucket for each hash of a key. The bucket has the
+//! number of the last commit that changed a key of this hash. The committing thread updates the table before readers
+//! can see the commit. The commit is finished once readers can see it, and before the requests that wrote it continue.
 //!
-//! - A cache takes the number of the last finished commit *before* it reads. If the slots of the keys
-//!   have no higher number later, no reader can have seen a commit that changed them since, so the
-//!   cached value is the one that a read would find then. A commit that has begun counts, because another
-//!   reader may have seen it, and a client may have got a response made of it.
-//! - If two keys have the same hash, a change of one also invalidates cached values of the other.
+//! - Before a cache reads, it takes the number of the last finished commit. If the buckets of the keys later have no
+//!   higher number, no reader can have seen a newer commit of these keys. So a read would still find the cached value.
+//!   A commit that has begun counts: another reader may have seen it, and a client may have got a response from it.
+//! - If two keys share a bucket, a change of one also invalidates cached values of the other.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::key::Key;
 
-/// A power of two. The table has 512 KiB. At 1,000 writes a second, a cached response that read 8
-/// keys is invalidated without need once in 8 seconds.
+/// A power of two. The table has 512 KiB. At 1,000 writes a second, a cached response that read 8 keys is invalidated
+/// needlessly once in 8 seconds.
 const SLOTS: usize = 1 << 16;
 
-/// The slot of a key in the table.
+/// The bucket of a key in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VersionBucket(u16);
 
@@ -52,8 +50,7 @@ impl ChangeClock {
         self.finished.load(Ordering::SeqCst)
     }
 
-    /// Call this before readers can see the next commit. The keys also count as changed if the commit
-    /// fails.
+    /// Call this before readers can see the next commit. Even if the commit fails, the keys count as changed.
     pub fn begin_commit(&self, changed: &[VersionBucket]) {
         let number = self.begun.load(Ordering::SeqCst) + 1;
         for slot in changed {
@@ -61,17 +58,17 @@ impl ChangeClock {
                 last.store(number, Ordering::SeqCst);
             }
         }
-        // After the slots: a thread that sees this number sees them too.
+        // Stored after the buckets: a thread that sees this number sees them too.
         self.begun.store(number, Ordering::SeqCst);
     }
 
-    /// Call this once every reader can see the commit, and before the requests that wrote it go on; or
-    /// once the commit has failed.
+    /// Call this once every reader can see the commit and before the requests that wrote it continue, or once the
+    /// commit has failed.
     pub fn end_commit(&self) {
         self.finished.store(self.begun.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 
-    /// Counts every key as changed: values that were read so far may be of a store that has lost them.
+    /// Counts every key as changed: the store may have lost values that were read so far.
     pub fn invalidate_all(&self) {
         let number = self.begun.load(Ordering::SeqCst) + 1;
         self.slots.iter().for_each(|last| last.store(number, Ordering::SeqCst));
@@ -79,13 +76,13 @@ impl ChangeClock {
         self.end_commit();
     }
 
-    /// Whether no commit after `number`, finished or begun, changed a key of these slots.
+    /// Whether no commit after `number`, finished or begun, changed a key of these buckets.
     pub fn are_unchanged_since(&self, number: u64, slots: &[VersionBucket]) -> bool {
-        // Without any commit there is nothing to look up.
+        // Without a newer commit, no look-up is needed.
         self.begun.load(Ordering::SeqCst) == number || slots.iter().all(|slot| self.is_unchanged_since(number, *slot))
     }
 
-    /// Whether no commit after `number`, finished or begun, changed a key of this slot.
+    /// Whether no commit after `number`, finished or begun, changed a key of this bucket.
     pub fn is_unchanged_since(&self, number: u64, slot: VersionBucket) -> bool {
         let last = self.slots.get(usize::from(slot.0));
         last.is_some_and(|last| last.load(Ordering::SeqCst) <= number)
@@ -104,7 +101,7 @@ mod tests {
     #[test]
     fn a_commit_changes_its_keys_and_no_others() {
         let clock = ChangeClock::default();
-        // With so few keys, some have a slot of their own for every seed of the hasher.
+        // With so few keys, some have a bucket of their own for every seed of the hasher.
         let slots: Vec<VersionBucket> = (0..64).map(|n| clock.slot(&key(&n.to_string()))).collect();
         let before = clock.now();
         assert!(clock.are_unchanged_since(before, &slots));
@@ -122,7 +119,7 @@ mod tests {
         let slots = [clock.slot(&key("a"))];
         let before = clock.now();
         clock.begin_commit(&slots);
-        // A reader on another shard may see the commit from here on, and answer with it.
+        // From here on, a reader on another shard may see the commit and use it in a response.
         assert!(!clock.are_unchanged_since(before, &slots), "a cached response would show the state before");
         // A value that is read meanwhile may be of either state.
         assert_eq!(clock.now(), before);

@@ -1,5 +1,5 @@
-//! The contract of every engine, as functions over two shards of one store. Each engine's tests call all
-//! of them, each with keys of its own.
+//! The contract of every engine, as functions over two shards of one store. Each engine's tests call all functions, and
+//! each function has keys of its own.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub struct Shards<'a> {
     pub two: &'a dyn Backend,
 }
 
-/// Runs everything.
+/// Runs all checks.
 pub async fn check(shards: Shards<'_>) {
     writes_of_one_request_are_applied_in_order(shards).await;
     a_swap_is_exact_about_presence_and_bytes(shards).await;
@@ -44,7 +44,7 @@ pub async fn write(backend: &dyn Backend, name: &str, value: &[u8]) {
     backend.durable(&ledger).await.unwrap();
 }
 
-/// Reads as a request does that arrives now.
+/// Reads as a request that arrives now.
 pub async fn read(backend: &dyn Backend, name: &str) -> Option<Vec<u8>> {
     if let Some(caught_up) = backend.catch_up() {
         caught_up.await.unwrap();
@@ -204,7 +204,7 @@ async fn cached_values_are_never_older_than_an_acknowledged_write(Shards { one, 
     assert_eq!(read(two, "fresh").await, None);
     let mut present = None;
     for n in 0..50u8 {
-        // The swap is acknowledged before the other shard reads, which has remembered the value before.
+        // The writer acknowledges the swap before the other shard reads. This shard has cached the value before.
         let ledger = Ledger::default();
         let swap = one.cas(&ledger, key("fresh"), present.clone(), vec![n]).await.unwrap();
         assert_eq!(swap, CasOutcome::Swapped);

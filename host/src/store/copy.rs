@@ -8,10 +8,10 @@ use tokio::sync::Semaphore;
 use super::engine::{Engine, EngineError};
 use super::{Backend, Key, Ledger, MAX_VALUE_BYTES, StoreError};
 
-/// Keys that are read at once, if their values are small.
+/// Keys that one page reads, if their values are small.
 const PAGE: usize = 512;
 
-/// The step that is under way.
+/// The step in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyStep {
     Copying,
@@ -37,20 +37,20 @@ pub enum CopyError {
     Store(#[from] StoreError),
 }
 
-/// Copies everything and then compares every value, and returns how many keys there are. It blocks. `progress` gets
-/// the step, the keys that are done in it, and all keys. Until [`finish`] the target cannot be opened again, so that
-/// no host serves a part of a store after a copy that was killed.
+/// Copies everything, then compares every value, and returns the number of keys. Blocks. `progress` gets the step, the
+/// keys that it has done, and all keys. Before [`finish`], the target cannot be opened: after a killed copy, no host
+/// serves a part of a store.
 pub fn copy(source: &Engine, target: &Engine, progress: impl FnMut(CopyStep, u64, u64)) -> Result<u64, CopyError> {
     runtime()?.block_on(copy_and_compare(source, target, progress))
 }
 
-/// Refuses a source that a host uses. It blocks. It is asked before the target is made, so that a copy that is refused
-/// leaves none.
+/// Refuses a source that a host uses. Blocks. The caller checks before it makes the target, so that a refused copy
+/// leaves no target.
 pub fn check_source(source: &Engine) -> Result<(), CopyError> {
     runtime()?.block_on(check_unused(source, "source"))
 }
 
-/// Lets the target of a copy be opened, once it has everything. It blocks.
+/// Lets hosts open the target of a complete copy. Blocks.
 pub fn finish(target: &Engine) -> Result<(), CopyError> {
     Ok(runtime()?.block_on(target.mark_unfinished(false))?)
 }
@@ -64,7 +64,7 @@ async fn copy_and_compare(
     target: &Engine,
     mut progress: impl FnMut(CopyStep, u64, u64),
 ) -> Result<u64, CopyError> {
-    // A host may have begun to use the source since it was checked.
+    // A host may have begun to use the source since the check.
     check_unused(source, "source").await?;
     check_unused(target, "target").await?;
     if count(target).await? > 0 {

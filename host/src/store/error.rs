@@ -32,7 +32,7 @@ pub enum ErrorKind {
     Fault,
     /// The operation did not take place, and may succeed later.
     Unavailable(StoreProblem),
-    /// It is not known whether the operation took place. It may succeed later.
+    /// The outcome of the operation is unknown. It may succeed later.
     Unknown(StoreProblem),
 }
 
@@ -50,7 +50,7 @@ impl StoreError {
         }
     }
 
-    /// The writer has ended before it took the operation.
+    /// The writer ended before it took the operation.
     pub fn writer_stopped() -> Self {
         Self::Unavailable { problem: StoreProblem::WriterStopped, reason: Arc::from("its writer has stopped") }
     }

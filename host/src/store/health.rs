@@ -15,26 +15,26 @@ const MAX_PROBE_BYTES: usize = 8 * 1024 * 1024;
 
 /// The state of a store's health.
 ///
-/// Damage, a file or a lock that was removed, and the end of the writer are for good. Another problem is an *outage*:
-/// it lasts until the writer commits a transaction at least as large as the one that failed. The writer tries that by
-/// itself, because a host that is not ready gets no requests.
+/// Damage, a removed file or lock, and the end of the writer are permanent. Every other problem is an *outage*: it
+/// lasts until the writer commits a transaction at least as large as the failed one. The writer tries this without a
+/// request, because a host that is not ready gets no requests.
 ///
-/// An error that does not tell its cause is a *suspicion*: it may be of one request alone. The host finds out by a
-/// probe, whose statements are those of requests and whose values are its own. A store that was opened is suspected,
-/// too: opening one writes little or nothing, and succeeds on a full disk. The engine probes before the host is ready.
+/// An error without a known cause is a *suspicion*: it may concern one request only. The host finds out by a probe,
+/// which sends the statements of requests with values of its own. A newly opened store is suspected too: opening writes
+/// little or nothing, and succeeds on a full disk. The engine probes before the host is ready.
 pub struct StoreHealth {
     /// The database.
     path: PathBuf,
-    /// Its files and the lock of the data directory that it is in; none if the store has no file.
+    /// Its files and the lock of its data directory; none if the store has no file.
     files: WatchedFiles,
     damage: OnceLock<StoreFailure>,
-    /// A file of the database, or the lock.
+    /// Set once a file of the database or the lock was removed.
     removed: OnceLock<StoreFailure>,
     writer_stopped: OnceLock<StoreFailure>,
-    /// While it cannot be seen whether the files are in their place.
+    /// Set while the host cannot see whether the files are in their place.
     unseen: Mutex<Option<StoreFailure>>,
     outage: Mutex<Option<Outage>>,
-    /// Whether there is an outage, for the writer's look at it after every transaction.
+    /// Whether an outage is set. The writer reads this after every transaction.
     has_outage: AtomicBool,
     is_suspected: AtomicBool,
     failed_transactions: AtomicU64,
@@ -47,7 +47,7 @@ struct Outage {
 }
 
 impl StoreHealth {
-    /// The health of the store at `path`, which has these files, before it has been written.
+    /// The health of the store at `path` with these files, before the first write.
     pub fn new(path: PathBuf, files: Vec<PathBuf>) -> Self {
         Self {
             files: WatchedFiles::of_database(files),
@@ -63,13 +63,13 @@ impl StoreHealth {
         }
     }
 
-    /// The same, which watches the lock of the data directory, too.
+    /// Also watches the lock of the data directory.
     pub fn with_lock(mut self, path: &Path, file: &Metadata) -> Self {
         self.files.add_lock(path, file);
         self
     }
 
-    /// The gravest problem, `None` if the store does its work.
+    /// The gravest problem; `None` if the store does its work.
     pub fn failure(&self) -> Option<StoreFailure> {
         let of_files = self.check_files();
         let lasting = self.damage.get().or_else(|| self.removed.get()).or_else(|| self.writer_stopped.get());
@@ -82,15 +82,15 @@ impl StoreHealth {
         self.damage.get().map(|failure| &failure.reason)
     }
 
-    /// Looks whether the database's files and the lock are still in their place: values written after one of the
-    /// files was removed are lost when the host ends, and without the lock another host may write as well. While
-    /// the files cannot be seen, nothing may be written either, and the next check may find them.
+    /// Checks whether the database's files and the lock are still in their place. Values written after one of the files
+    /// was removed are lost when the host ends. Without the lock, another host may write too. While the host cannot see
+    /// the files, it must not write either; the next check may find them.
     pub fn check_files(&self) -> Result<(), StoreFailure> {
         if let Some(removed) = self.removed.get() {
             return Err(removed.clone());
         }
         let check = self.files.check();
-        // Asked after the files, because the end of the writer removes the log.
+        // Read after the files, because the end of the writer removes the log.
         if self.writer_stopped.get().is_some() {
             return Ok(());
         }
@@ -127,7 +127,7 @@ impl StoreHealth {
         self.set_lasting(problem, &finding);
     }
 
-    /// Records that a file of the database was removed, replaced or cut off. From then on the writer refuses every
+    /// Records that a file of the database was removed, replaced or truncated. From then on, the writer refuses every
     /// operation.
     pub fn set_removed(&self, finding: &str) {
         self.set_lasting(StoreProblem::Removed, finding);
@@ -152,9 +152,9 @@ impl StoreHealth {
         }
     }
 
-    /// Records that the writer ends, which it does when the host stops, too. It still has the database open.
+    /// Records that the writer ends, as at every stop of the host. The writer still has the database open.
     pub fn set_writer_stopped(&self) {
-        // Until now, because from then on a file can be missing for that reason.
+        // The last check: from now on, a file can be missing because the writer has ended.
         let _ = self.check_files();
         let _ =
             self.writer_stopped.set(StoreFailure::new(StoreProblem::WriterStopped, "the thread that writes has ended"));
@@ -180,7 +180,7 @@ impl StoreHealth {
         self.has_outage.store(true, Ordering::SeqCst);
     }
 
-    /// Records an error that does not tell its cause, which a probe finds out.
+    /// Records an error without a known cause, which a probe finds out.
     pub fn suspect(&self) {
         self.is_suspected.store(true, Ordering::SeqCst);
     }
@@ -197,7 +197,7 @@ impl StoreHealth {
         self.end_if(|outage| outage.bytes <= bytes && !outage.failure.problem.is_ended_by_probes_only());
     }
 
-    /// Records that a probe has succeeded: it does the same as requests, with a value as large as the one that failed.
+    /// Records a successful probe: it does the same as requests, with a value as large as the failed one.
     pub fn record_probe(&self) {
         self.is_suspected.store(false, Ordering::SeqCst);
         self.end_if(|_| true);
@@ -212,7 +212,7 @@ impl StoreHealth {
         }
     }
 
-    /// Size of the transaction that ends the outage, `None` if there is no outage.
+    /// Size of the transaction that ends the outage; `None` without an outage.
     pub fn outage_bytes(&self) -> Option<usize> {
         match self.has_outage.load(Ordering::SeqCst) {
             true => self.outage().as_ref().map(|outage| outage.bytes),
@@ -220,15 +220,14 @@ impl StoreHealth {
         }
     }
 
-    /// Whether another program was found to keep the database locked, and still does for all that is known.
+    /// Whether another program has locked the database and, as far as the host knows, still does.
     pub fn is_busy(&self) -> bool {
         self.has_outage.load(Ordering::SeqCst)
             && self.outage().as_ref().is_some_and(|outage| outage.failure.problem == StoreProblem::Busy)
     }
 
-    /// Size of the value that is written to find out whether there is an outage, or whether it is over; `None` if there
-    /// is neither an outage nor a suspicion. Of the transaction that failed, as much as fits into a range, so that a
-    /// disk with room for a small record only does not count as usable.
+    /// The size of a probe's value; `None` without an outage or a suspicion. It is the size of the failed transaction,
+    /// limited to a range. A disk with space for a small record only must not count as usable.
     pub fn probe_bytes(&self) -> Option<usize> {
         let suspected = || self.is_suspected().then_some(0);
         self.outage_bytes().or_else(suspected).map(|bytes| bytes.clamp(MIN_PROBE_BYTES, MAX_PROBE_BYTES))
@@ -301,7 +300,7 @@ mod tests {
         let health = StoreHealth::new(file.clone(), vec![file.clone()]);
         let health = health.with_lock(&lock, &std::fs::metadata(&lock).unwrap());
         assert!(health.failure().is_none());
-        // Neither is at its path, which leads nowhere and is not missing.
+        // A folder that is a link to itself: both files are out of sight, and neither is missing.
         std::fs::rename(&data, &away).unwrap();
         std::os::unix::fs::symlink(&data, &data).unwrap();
         let failure = health.failure().unwrap();
@@ -311,7 +310,7 @@ mod tests {
         std::fs::remove_file(&data).unwrap();
         std::fs::rename(&away, &data).unwrap();
         assert!(health.failure().is_none());
-        // A folder above that is a file now has none of them.
+        // The folder is a file now, so that the files are gone.
         std::fs::rename(&data, &away).unwrap();
         std::fs::write(&data, "").unwrap();
         assert_eq!(health.failure().map(|failure| failure.problem), Some(StoreProblem::Removed));

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-/// Longest key, in bytes. Spin's engines have no limit; this one keeps several keys on each page of the
-/// table's index.
+/// Longest key, in bytes. Spin's engines have no limit. With this one, each page of the table's index holds several
+/// keys.
 pub const MAX_KEY_BYTES: usize = 1024;
 
 /// Largest value, in bytes.

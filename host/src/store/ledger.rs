@@ -17,9 +17,9 @@ pub struct Ledger(Arc<LedgerState>);
 struct LedgerState {
     open: AtomicUsize,
     failure: OnceLock<StoreError>,
-    /// The first error of a read or write that says that the store cannot be used now.
+    /// The first error of an operation that did not take place and may succeed later.
     outage: OnceLock<StoreError>,
-    /// The first one that leaves open whether a write took place.
+    /// The first error of an operation whose outcome is unknown.
     unknown: OnceLock<StoreError>,
     /// Whether a write took place, or may have.
     may_have_stored: AtomicBool,
@@ -31,12 +31,12 @@ struct LedgerState {
 }
 
 impl Ledger {
-    /// The ledger of the request's changes of volatile keys, which may be lost without a failure of the request.
+    /// The ledger of the request's changes of volatile keys. Their loss does not fail the request.
     pub fn of_volatile(&self) -> &Ledger {
         self.0.volatile.get_or_init(Ledger::default)
     }
 
-    /// Whether changes of volatile keys are not closed yet.
+    /// Whether a change of a volatile key is not closed yet.
     pub fn has_open_volatile(&self) -> bool {
         self.0.volatile.get().is_some_and(|volatile| !volatile.is_settled())
     }
@@ -78,8 +78,8 @@ impl Ledger {
         }
     }
 
-    /// Why an operation of the request has failed that may succeed later: one that may have taken place, rather
-    /// than one that has not.
+    /// The error of a failed operation that may succeed later. An unknown outcome comes before an operation that did
+    /// not take place.
     pub fn outage(&self) -> Option<&StoreError> {
         self.0.unknown.get().or_else(|| self.0.outage.get())
     }
@@ -91,7 +91,7 @@ impl Ledger {
 
     fn fail(&self, cause: StoreError) {
         self.record_error(&cause);
-        // The first cause is kept, because later ones follow from it.
+        // The first cause is kept, because later causes follow from it.
         let _ = self.0.failure.set(StoreError::NotDurable(Arc::new(cause)));
     }
 
@@ -101,7 +101,7 @@ impl Ledger {
         }
     }
 
-    /// The outcome, if every entry is closed, those of volatile keys included.
+    /// The outcome, if every entry is closed, also the ones of volatile keys.
     pub fn outcome(&self) -> Option<Result<(), StoreError>> {
         (self.is_settled() && !self.has_open_volatile()).then(|| self.check())
     }
@@ -109,7 +109,7 @@ impl Ledger {
     /// Waits until every entry is closed. This does not make the engine commit; see
     /// [`Backend::durable`](super::Backend::durable).
     pub async fn settled(&self) -> Result<(), StoreError> {
-        // Requests that only read take this way.
+        // Requests that only read take this path.
         if self.is_settled() {
             return self.check();
         }
@@ -124,8 +124,8 @@ impl Ledger {
     }
 }
 
-/// An operation that is not durable yet. It fails if it is dropped without [`commit`](LedgerEntry::commit) or
-/// [`close`](LedgerEntry::close), so that an engine cannot lose an operation silently.
+/// An operation that is not durable yet. If it is dropped without [`commit`](LedgerEntry::commit) or
+/// [`close`](LedgerEntry::close), it fails, so that an engine cannot lose an operation silently.
 #[derive(Debug)]
 pub struct LedgerEntry {
     ledger: Ledger,
@@ -133,7 +133,7 @@ pub struct LedgerEntry {
 }
 
 impl LedgerEntry {
-    /// The operation is durable (or had nothing to make durable).
+    /// The operation is durable, or had nothing to make durable.
     pub fn commit(mut self) {
         self.is_closed = true;
         self.ledger.record_stored();
@@ -144,7 +144,7 @@ impl LedgerEntry {
         self.ledger.record_stored();
     }
 
-    /// The operation has failed for this reason, and its caller knows it: the request may go on.
+    /// The operation has failed for this reason, and its caller knows it: the request may continue.
     pub fn close(mut self, reason: &StoreError) {
         self.is_closed = true;
         self.ledger.record_error(reason);
@@ -216,7 +216,7 @@ mod tests {
         ledger.record_outage(&unknown());
         ledger.record_outage(&unavailable());
         assert_eq!(ledger.outage().unwrap().kind(), ErrorKind::Unknown(problem));
-        // A guest need not have told of an error that it got.
+        // A guest may keep an error that it got to itself.
         ledger.enter().close(&unknown());
         assert!(ledger.may_have_stored());
 

@@ -21,7 +21,7 @@ pub struct DataLock {
 struct LockedFile(File);
 
 impl Drop for LockedFile {
-    /// To close the file would not do: a program that another thread is just starting has it open too, for a moment.
+    /// Closing the file is not enough: a program that another thread is just starting also has it open, for a moment.
     fn drop(&mut self) {
         let _ = self.0.unlock();
     }
@@ -60,7 +60,8 @@ impl DataLock {
         }
     }
 
-    /// Where the locked file was, and the file. Another host can lock the directory once another file is there.
+    /// The path of the locked file, and the file. Once another file is at the path, another host can lock the
+    /// directory.
     pub fn locked(&self) -> io::Result<(&Path, Metadata)> {
         Ok((&self.path, self.file.0.metadata()?))
     }

@@ -2,20 +2,19 @@
 //!
 //! # When a write is durable
 //!
-//! The engine *applies* a write inside its open transaction. The write becomes *durable* when that
-//! transaction is committed (one flush to disk). Applying and waiting are separate, so that a request
-//! that writes several keys needs one flush, and concurrent requests share it:
+//! The engine *applies* a write inside its open transaction. The write becomes *durable* when that transaction is
+//! committed, with one flush to disk. Because applying and waiting are separate, a request that writes several keys
+//! needs one flush, and concurrent requests share it:
 //!
-//! 1. [`Backend::set`] and [`Backend::delete`] only queue. [`Backend::increment`] and
-//!    [`Backend::cas`] return once applied. Each is an entry in the request's [`Ledger`].
-//! 2. The host holds back the head of the response until the ledger is settled
-//!    ([`Backend::durable`]), so a client gets no response before its writes are durable.
-//! 3. Writes that a guest makes after its response head each wait until they are durable.
-//! 4. If a commit fails, every ledger with an entry in it fails: the host answers 503, or 500 if trying
-//!    again is of no use ([`ErrorKind`]), and the engine refuses the operations that the request
-//!    queued after the failed ones. Operations that only read inside the open transaction (a lost
-//!    swap, for example) are entries too, because their result may depend on a write of another
-//!    request that was rolled back.
+//! 1. [`Backend::set`] and [`Backend::delete`] only queue. [`Backend::increment`] and [`Backend::cas`] return once
+//!    applied. Each is an entry in the request's [`Ledger`].
+//! 2. The host holds back the head of the response until the ledger is settled ([`Backend::durable`]). So a client gets
+//!    no response before its writes are durable.
+//! 3. After its response head, a guest waits after each write until it is durable.
+//! 4. If a commit fails, every ledger with an entry in it fails. The host answers 503, or 500 if a retry is useless
+//!    ([`ErrorKind`]). The engine refuses the operations that the request queued after the failed ones. An operation
+//!    that only reads inside the open transaction, such as a lost swap, is an entry too: its result may depend on
+//!    another request's write that was rolled back.
 //!
 //! Reads see committed data only. `imports::keyvalue` settles a request's ledger before the request
 //! reads a key that it wrote.

@@ -1,9 +1,9 @@
-//! A cache of small values that a shard has read recently, and of keys that it found absent, so that
-//! a key that every request reads (a user, a setting) is not looked up in the database each time.
+//! A cache of small values that a shard has read recently, and of keys that it found absent. With it, the host does not
+//! look up a key that every request reads (a user, a setting) in the database each time.
 //!
-//! A cached value is the one that the database has now: [`ChangeClock`] marks the keys of a commit
-//! before readers can see the commit, so a reader that has seen a part of a commit gets no older value
-//! here. Engines mark all keys when another program has committed.
+//! A cached value is the database's present value. [`ChangeClock`] marks the keys of a commit before readers can see
+//! the commit. So a reader that has seen a part of a commit gets no older value here. When another program has
+//! committed, engines mark all keys.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,16 +21,16 @@ use crate::byte_lru::ByteLru;
 /// The largest value that is cached, in bytes. Copying a larger one takes longer than its lookup.
 const MAX_VALUE: usize = 16 * 1024;
 
-/// Most bytes of values that are fetched at once.
+/// Most bytes of values that one prefetch reads.
 const MAX_PREFETCH: usize = 1024 * 1024;
 
 /// Bytes of the entries of one shard.
 pub const CAPACITY: usize = 4 * 1024 * 1024;
 
-/// Bytes that an entry takes beside its key and value.
+/// Bytes that an entry takes in addition to its key and value.
 const OVERHEAD: usize = 256;
 
-/// An engine with a near cache before its reads of single keys.
+/// An engine with a near cache for its reads of single keys.
 pub struct NearCached<B> {
     engine: B,
     cache: NearCache,
@@ -152,7 +152,7 @@ impl<B: Backend> Backend for NearCached<B> {
             return;
         }
         let commit = clock.now();
-        // If they are too large together, or the engine fails, the request reads one after the other.
+        // If the values are too large together, or the engine fails, the request reads them one by one.
         let Ok(values) = self.engine.get_many(&missing, MAX_PREFETCH).await else { return };
         for (key, value) in missing.iter().zip(values) {
             self.cache.insert(key, value.as_deref(), clock, commit);

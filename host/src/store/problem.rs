@@ -6,10 +6,10 @@ use std::time::Instant;
 /// Why the store cannot do its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreProblem {
-    /// A page of the database is damaged. This lasts until a backup is restored; on PostgreSQL, whose server can be
-    /// repaired, until the keys that could not be read can be.
+    /// A page of the database is damaged. This lasts until a backup is restored. PostgreSQL's server can be repaired:
+    /// there, it lasts until the failed keys can be read.
     Damaged,
-    /// A file of the database was removed or replaced, or another program has cut off its log. This lasts until the
+    /// A file of the database was removed or replaced, or another program has truncated its log. This lasts until the
     /// host is started again.
     Removed,
     /// The lock of the data directory was removed or replaced, so that another host can use the directory too. This
@@ -21,14 +21,14 @@ pub enum StoreProblem {
     Full,
     /// Another program keeps the database locked.
     Busy,
-    /// The tables are not as the host needs them, or refuse it: one is gone, a right is missing, a trigger fails.
+    /// The tables do not fit the host, or refuse it: one is missing, a right is missing, a trigger fails.
     Unusable,
     /// The disk cannot be read or written.
     Unavailable,
 }
 
 impl StoreProblem {
-    /// The names are an interface: metrics and `/readyz` have them.
+    /// The names are an interface: metrics and `/readyz` use them.
     pub const ALL: [(Self, &'static str); 8] = [
         (Self::Damaged, "damaged"),
         (Self::Removed, "removed"),
@@ -44,7 +44,7 @@ impl StoreProblem {
         Self::ALL.iter().find(|(problem, _)| *problem == self).map_or("unavailable", |(_, name)| name)
     }
 
-    /// Whether a write that succeeds does not end it: other tables, pages or kinds of statements may fail on.
+    /// Whether a successful write does not end the problem: other tables, pages or kinds of statements may still fail.
     pub fn is_ended_by_probes_only(self) -> bool {
         matches!(self, Self::Damaged | Self::Unusable)
     }
@@ -60,7 +60,7 @@ pub struct StoreFailure {
 }
 
 impl StoreFailure {
-    /// One that begins now.
+    /// A failure that begins now.
     pub fn new(problem: StoreProblem, reason: &str) -> Self {
         Self { problem, reason: Arc::from(reason), since: Instant::now() }
     }

@@ -1,8 +1,8 @@
 //! The time of a server that several hosts share.
 //!
-//! Areas compare times that different hosts have written: when a blob was made, when a token ends. With a clock of its
-//! own on each host, one clock that is wrong could remove a blob that another host is about to name. So all hosts tell
-//! their guests the server's time, and between two readings of it they count on.
+//! Areas compare times that different hosts have written: when a blob was made, when a token ends. If each host used
+//! its own clock, a wrong clock could remove a blob that another host is about to name. So all hosts give their guests
+//! the server's time, and extrapolate it between two readings.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use jiff::SignedDuration;
 use rustix::time::{ClockId, clock_gettime};
 
-/// The clock that counts on between two readings, also while the machine is suspended.
+/// The clock for the time between two readings, also while the machine is suspended.
 #[cfg(target_os = "linux")]
 const COUNTER: ClockId = ClockId::Boottime;
 #[cfg(not(target_os = "linux"))]
@@ -32,8 +32,8 @@ pub struct ClockReading {
 }
 
 impl ClockReading {
-    /// The server said that it is `micros` microseconds after 1970, in the reply to a statement that was sent at
-    /// `began` and whose reply has just arrived.
+    /// `micros` is the server's time, in microseconds since 1970. It came in the reply to a statement that was sent at
+    /// `began`. The reply has just arrived.
     pub fn new(micros: i64, began: Instant) -> Self {
         let error = nanoseconds(began.elapsed()) / 2;
         Self { start: micros.saturating_mul(1000).saturating_add(error).saturating_sub(counter()), error }
@@ -41,7 +41,7 @@ impl ClockReading {
 }
 
 impl ServerClock {
-    /// Goes by a reading from now on, if it differs from the readings before by more than its error.
+    /// Uses a reading from now on, if it differs from the readings before by more than its error.
     pub fn set(&self, reading: ClockReading) {
         let difference = reading.start.saturating_sub(self.start.load(Ordering::Relaxed));
         if difference.saturating_abs() > reading.error {
@@ -49,7 +49,7 @@ impl ServerClock {
         }
     }
 
-    /// Since 1970.
+    /// The server's time since 1970.
     pub fn now(&self) -> Duration {
         let now = self.start.load(Ordering::Relaxed).saturating_add(counter());
         Duration::from_nanos(u64::try_from(now).unwrap_or_default())

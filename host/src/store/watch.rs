@@ -1,4 +1,4 @@
-//! A key whose changes a thread of the host applies to the components that it serves.
+//! A key that a thread of the host follows, to apply each change to the host's components.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,11 +10,11 @@ use super::error::StoreError;
 use super::key::Key;
 use super::problem::StoreProblem;
 
-/// How far the thread has followed the key. Requests wait until it has applied every change that the
-/// change clock knows of.
+/// How far the thread has followed the key. Requests wait until the thread has applied every change that the change
+/// clock knows.
 pub struct Watch {
     slot: VersionBucket,
-    /// The number of the clock before the read that was applied last.
+    /// The clock's number before the read that was applied last.
     applied: watch::Sender<Option<u64>>,
     signal: Mutex<Signal>,
     signalled: Condvar,
@@ -32,12 +32,12 @@ impl Watch {
         Self { slot: clock.slot(key), applied, signal: Mutex::default(), signalled: Condvar::new() }
     }
 
-    /// Whether every change that the clock knows of is applied.
+    /// Whether every change that the clock knows is applied.
     pub fn is_applied(&self, clock: &ChangeClock) -> bool {
         self.applied.borrow().is_some_and(|number| clock.is_unchanged_since(number, self.slot))
     }
 
-    /// Returns once every change that the clock knows of is applied, or fails after `patience`.
+    /// Returns once every change that the clock knows is applied, or fails after `patience`.
     pub async fn wait_until_applied(&self, clock: &ChangeClock, patience: Duration) -> Result<(), StoreError> {
         if self.is_applied(clock) {
             return Ok(());
@@ -57,7 +57,7 @@ impl Watch {
         }
     }
 
-    /// Has the thread look at the key at once.
+    /// Makes the thread read the key now.
     pub fn wake(&self) {
         self.signal().is_due = true;
         self.signalled.notify_all();
@@ -68,7 +68,7 @@ impl Watch {
         self.signalled.notify_all();
     }
 
-    /// The thread waits for its next turn, at most this long. False once it is to stop.
+    /// Waits for the thread's next turn, at most this long. False once the thread is to stop.
     pub fn wait_for_turn(&self, at_most: Duration) -> bool {
         let signal = self.signal();
         let waited = self.signalled.wait_timeout_while(signal, at_most, |signal| !signal.is_due && !signal.is_stopped);
@@ -77,7 +77,7 @@ impl Watch {
         !signal.is_stopped
     }
 
-    /// Records that the value was applied that was read after the clock had this number.
+    /// Records that the thread has applied a value that it read after the clock had this number.
     pub fn record_applied(&self, number: u64) {
         self.applied.send_replace(Some(number));
     }
@@ -113,7 +113,7 @@ mod tests {
         let thread = std::thread::spawn({
             let (clock, followed) = (clock.clone(), followed.clone());
             move || {
-                // The request has it look at once.
+                // The request makes the thread read the key now.
                 assert!(followed.wait_for_turn(SOON));
                 followed.record_applied(clock.now());
             }

@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 
 use super::problem::StoreProblem;
 
-/// Files as they were when they were opened, each with the store's problem if it is gone.
+/// Files as they were opened, each with the store's problem if the file is gone.
 pub struct WatchedFiles(Vec<(PathBuf, FileId, StoreProblem)>);
 
-/// The device and the number of a file there.
+/// The device and the inode number of a file.
 type FileId = (u64, u64);
 
 fn file_id(file: &Metadata) -> FileId {
     (file.dev(), file.ino())
 }
 
-/// The file that is at `path` now, `None` if there is none. An error if that cannot be seen, as through a folder above
-/// that was closed, or on a network's disk that does not answer.
+/// The file at `path` now; `None` if it is missing. An error if the host cannot see it, as through a closed folder
+/// above, or on a network's disk that does not respond.
 fn found(path: &Path) -> io::Result<Option<FileId>> {
     match std::fs::metadata(path) {
         Ok(file) => Ok(Some(file_id(&file))),
@@ -41,7 +41,7 @@ impl WatchedFiles {
         Self(files.into_iter().filter_map(opened).map(|(id, path)| (path, id, StoreProblem::Removed)).collect())
     }
 
-    /// Watches the lock of the data directory, too.
+    /// Also watches the lock of the data directory.
     pub fn add_lock(&mut self, path: &Path, file: &Metadata) {
         self.0.push((path.to_owned(), file_id(file), StoreProblem::Unlocked));
     }
@@ -51,7 +51,7 @@ impl WatchedFiles {
         for (path, id, problem) in &self.0 {
             match found(path) {
                 Ok(found) if found == Some(*id) => {}
-                // A file that is gone outweighs one that cannot be seen.
+                // A missing file outweighs one that cannot be seen.
                 Ok(_) => return FileCheck::Gone(path.clone(), *problem),
                 Err(error) => check = FileCheck::Unseen(path.clone(), error),
             }

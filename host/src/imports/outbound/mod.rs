@@ -1,9 +1,9 @@
 //! HTTP requests of guests to other services.
 //!
-//! A request passes these steps: canonical target → `allowed_outbound_hosts` → a permit of the component → its
-//! connection pool → resolver → check of the address → connection to that address → TLS → response. The host bounds the
-//! response in time and size. After its permit, a request to the application itself stays in the process. The host
-//! follows no redirects: the guest makes another request.
+//! A request passes through: canonical target, `allowed_outbound_hosts`, a permit of the component, its connection
+//! pool, resolver, address check, a connection to the checked address, TLS, and response. The host bounds the response
+//! in time and size. After its permit, a request to the application itself stays in the process. The host follows no
+//! redirects: the guest makes another request.
 //!
 //! | module | what it has |
 //! |---|---|
@@ -308,8 +308,8 @@ impl Outbound {
     }
 
     /// The shard's pool. When idle connections to other hosts take all of the component's connections, the host
-    /// replaces all pools. That closes idle connections; the connections in use finish. If all are in use, the next
-    /// requests replace no pool.
+    /// replaces all pools. The replacement closes idle connections; the connections in use finish. If all are in use,
+    /// the next requests replace no pool.
     fn pool(&self, shard: usize) -> Result<Arc<ConnectionPool>, WasiError> {
         if self.egress.connections.available() == 0 && self.may_replace_pools() {
             for full in &self.pools {

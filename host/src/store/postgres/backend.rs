@@ -18,9 +18,9 @@ use crate::store::{Backend, CasOutcome, CatchUp, ChangeClock, Key, Ledger, Serve
 pub struct PostgresShard {
     pub shared: Arc<SharedStore>,
     pub shard: usize,
-    /// How old memory may be; zero for exact.
+    /// The greatest age of cached values; zero for exact.
     pub staleness: Duration,
-    /// False only in a test that shows what barriers are for.
+    /// False only in a test that shows why barriers are needed.
     pub waits_for_barriers: bool,
 }
 
@@ -152,18 +152,18 @@ impl PostgresShard {
     }
 }
 
-/// A text that sorts after every key with this prefix, and before all others that sort after those.
+/// A text that sorts after every key with this prefix, and before all other later keys.
 fn end_of_prefix(prefix: &str) -> String {
     let mut end = prefix.to_owned();
     while let Some(last) = end.pop() {
-        // The characters between these two are no characters of a text.
+        // The code points between these two are no characters of a text.
         let next = if last == '\u{d7ff}' { Some('\u{e000}') } else { char::from_u32(u32::from(last) + 1) };
         if let Some(next) = next {
             end.push(next);
             return end;
         }
     }
-    // No key is so long.
+    // No key is this long.
     char::MAX.to_string().repeat(crate::store::MAX_KEY_BYTES)
 }
 

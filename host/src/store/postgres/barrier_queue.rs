@@ -1,8 +1,8 @@
 //! Requests that wait for the next barrier.
 //!
-//! Barriers are answered on the thread of the connections, and requests run on the threads of the shards. To wake a
-//! task of another thread takes a system call. So one task of each shard is woken when a barrier is over, and wakes the
-//! requests of its shard.
+//! The thread of the connections completes barriers, and requests run on the threads of the shards. Waking a task on
+//! another thread takes a system call. So each barrier wakes one task per shard, and this task wakes the requests of
+//! its shard.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -13,7 +13,7 @@ use tokio::sync::{Notify, mpsc};
 use crate::busy_poll;
 use crate::store::{CatchUp, CaughtUp, StoreError};
 
-/// How often other threads have the processor before a barrier begins.
+/// How often the thread yields to other threads before a barrier begins, at most.
 const MOST_TURNS: usize = 16;
 
 type BarrierResult = Result<(), StoreError>;
@@ -31,11 +31,11 @@ pub struct BarrierQueue {
     joined: Notify,
 }
 
-/// The requests of a shard that wait for a barrier which has not begun.
+/// The requests of a shard that wait for a barrier that has not begun.
 #[derive(Default)]
 struct ShardQueue {
     waiting: Vec<QueuedRequest>,
-    /// Leads to the task that wakes them.
+    /// Leads to the task that wakes the requests.
     waker: Option<mpsc::UnboundedSender<Answered>>,
 }
 
@@ -43,7 +43,7 @@ struct ShardQueue {
 pub struct Round(Vec<(Vec<QueuedRequest>, mpsc::UnboundedSender<Answered>)>);
 
 impl BarrierQueue {
-    /// Waits for a barrier that begins after this call. It must be called on the thread of the shard.
+    /// Waits for a barrier that begins after this call. Call it on the thread of the shard.
     pub fn join(&self, shard: usize, until: Instant) -> CatchUp {
         let (caught_up, catch_up) = CatchUp::new();
         let mut shards = self.shards();
@@ -61,14 +61,13 @@ impl BarrierQueue {
         catch_up
     }
 
-    /// Returns once requests have joined since it last did.
+    /// Returns once requests have joined since the last return.
     pub async fn joined(&self) {
         self.joined.notified().await;
     }
 
-    /// Lets other threads have the processor for as long as they bring requests. On a busy machine most of a
-    /// barrier's cost is the threads that it wakes, and requests that come before it begins share that cost; where a
-    /// processor is idle, this takes no time.
+    /// Yields to other threads as long as they bring requests. On a busy machine, waking threads is most of a barrier's
+    /// cost, and requests that come before the barrier begins share it. On an idle processor, the yield takes no time.
     pub fn gather(&self) {
         let mut waiting = self.waiting();
         for _ in 0..MOST_TURNS {
@@ -84,7 +83,7 @@ impl BarrierQueue {
         self.shards().iter().map(|shard| shard.waiting.len()).sum()
     }
 
-    /// See [`Round::expire`], for the requests that wait for the next barrier.
+    /// As [`Round::expire`], for the requests that wait for the next barrier.
     pub fn expire(&self, now: Instant, error: impl Fn() -> StoreError) -> Option<Instant> {
         self.shards().iter_mut().filter_map(|shard| expire(&mut shard.waiting, now, &error)).min()
     }
@@ -107,7 +106,7 @@ impl Round {
         self.0.iter().flat_map(|(requests, _)| requests).all(|request| request.caught_up.is_closed())
     }
 
-    /// Ends the wait of the requests that wait until `now` at the latest. Returns when the next one's wait ends.
+    /// Ends the wait of requests whose time ends by `now`. Returns when the next wait ends.
     pub fn expire(&mut self, now: Instant, error: impl Fn() -> StoreError) -> Option<Instant> {
         self.0.iter_mut().filter_map(|(requests, _)| expire(requests, now, &error)).min()
     }
@@ -119,7 +118,7 @@ impl Round {
 
     pub fn answer(self, result: &BarrierResult) {
         for (requests, waker) in self.0 {
-            // Without the task, its shard has ended, or is another one by now.
+            // If the task is gone, its shard has ended or has another task by now.
             if let Err(mpsc::error::SendError(answered)) = waker.send((requests, result.clone())) {
                 wake(answered);
             }
@@ -127,7 +126,7 @@ impl Round {
     }
 }
 
-/// Starts the task of a shard. It ends with the queue.
+/// Starts the task of a shard. The task ends with the queue.
 fn spawn_waker() -> mpsc::UnboundedSender<Answered> {
     let (sender, mut receiver) = mpsc::unbounded_channel();
     tokio::spawn(async move {

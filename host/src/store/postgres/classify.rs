@@ -1,4 +1,4 @@
-//! The store errors that errors of PostgreSQL become.
+//! Maps errors of PostgreSQL to store errors.
 
 use std::sync::Arc;
 
@@ -18,26 +18,26 @@ pub fn of_write(error: &Error) -> StoreError {
 }
 
 fn of_refusal(severity: Option<Severity>, code: &SqlState, reason: Arc<str>) -> StoreError {
-    // The server ended the connection: while a commit waited for a standby, or could not be written to the log, which
-    // may have it all the same.
+    // The server ended the connection: a commit waited for a standby, or could not be written to the log. The log may
+    // have the commit nevertheless.
     if is_end(severity, code) {
         return StoreError::Unknown { problem: StoreProblem::Unavailable, reason };
     }
     let unavailable = |problem| StoreError::Unavailable { problem, reason: reason.clone() };
     match *code {
         SqlState::DISK_FULL | SqlState::OUT_OF_MEMORY => unavailable(StoreProblem::Full),
-        // A statement is cancelled by an operator, or by a time limit of the role or the database.
+        // An operator cancels a statement, or a time limit of the role or the database does.
         SqlState::T_R_DEADLOCK_DETECTED
         | SqlState::T_R_SERIALIZATION_FAILURE
         | SqlState::LOCK_NOT_AVAILABLE
         | SqlState::QUERY_CANCELED
         | SqlState::TOO_MANY_CONNECTIONS => unavailable(StoreProblem::Busy),
         SqlState::IO_ERROR => unavailable(StoreProblem::Unavailable),
-        // A page, a part of an index, or the file of a table.
+        // A damaged page, a damaged part of an index, or a missing file of a table.
         SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED | SqlState::UNDEFINED_FILE => {
             unavailable(StoreProblem::Damaged)
         }
-        // Only a counter is computed. The caller knows which one.
+        // Only counters are computed. The caller knows the key.
         SqlState::NUMERIC_VALUE_OUT_OF_RANGE => StoreError::CounterOverflow { key: Arc::from(""), value: 0, delta: 0 },
         SqlState::READ_ONLY_SQL_TRANSACTION => unavailable(StoreProblem::Unavailable),
         _ if is_of_tables(code) => unavailable(StoreProblem::Unusable),
@@ -45,12 +45,12 @@ fn of_refusal(severity: Option<Severity>, code: &SqlState, reason: Arc<str>) -> 
     }
 }
 
-/// The error of a row that has not the columns that its statement asks for.
+/// The error of a row without the columns that its statement asks for.
 pub fn of_row(error: &Error) -> StoreError {
     StoreError::Unavailable { problem: StoreProblem::Unusable, reason: Arc::from(describe(error)) }
 }
 
-/// The error of an operation that could not be sent to a server in time.
+/// The error of an operation that the host could not send to a server in time.
 pub fn away() -> StoreError {
     StoreError::Unavailable { problem: StoreProblem::Unavailable, reason: Arc::from("PostgreSQL does not respond") }
 }
@@ -60,13 +60,13 @@ pub fn of_refused_host(error: &OpenError) -> StoreError {
     StoreError::Unavailable { problem: StoreProblem::Unusable, reason: Arc::from(error.to_string()) }
 }
 
-/// The error of a table without its one row, which no host removes.
+/// The error of a table without its single row, which no host removes.
 pub fn no_row(table: &str) -> StoreError {
     let reason = format!("its table hexad.{table} has no row, or none that this build can read; restore the database");
     StoreError::Unavailable { problem: StoreProblem::Unusable, reason: Arc::from(reason) }
 }
 
-/// The error of values that the server has not written, and has not refused either.
+/// The error of values that the server left out without an error.
 pub fn left_out() -> StoreError {
     let reason = "not every value was written; look for a trigger, a rule or a policy on the table hexad.kv";
     StoreError::Unavailable { problem: StoreProblem::Unusable, reason: Arc::from(reason) }
@@ -80,7 +80,7 @@ pub fn of_read(error: &Error) -> StoreError {
     }
 }
 
-/// Whether the connection is of no use any more, or its server of no use for writes.
+/// Whether the connection is unusable, or its server is unusable for writes.
 pub fn ends_connection(error: &Error) -> bool {
     let Some(refusal) = error.as_db_error() else { return true };
     let code = refusal.code();
@@ -122,7 +122,7 @@ mod tests {
             ("42703", Some(StoreProblem::Unusable)),
             ("3F000", Some(StoreProblem::Unusable)),
             ("21000", Some(StoreProblem::Unusable)),
-            // More memory than a value may have, text that is none, a trigger, a constraint.
+            // A value too large for the server's memory, invalid text, a trigger, a constraint.
             ("XX000", None),
             ("54000", None),
             ("22021", None),

@@ -1,5 +1,5 @@
-//! The connections to one server. They stand and fall together: after one is lost, all are made anew, so
-//! that reads, writes and barriers never reach different servers.
+//! The connections to one server. After one is lost, the host replaces all of them, so that reads, writes and barriers
+//! always reach the same server.
 
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -22,18 +22,18 @@ use super::writer::{WriteConnection, WriteConnections};
 use super::{schema, sql};
 use crate::store::ClockReading;
 
-/// The key of the advisory lock of the host that does maintenance; any number that no other program uses.
+/// The key of the advisory lock of the host that does maintenance: any number that no other program uses.
 const LEADER_LOCK: i64 = 0x6865_7861_6401;
 
-/// How long it may take until all connections to a server are there and their statements prepared.
+/// How long it may take to open all connections to a server and to prepare their statements.
 const OPEN_DEADLINE: Duration = Duration::from_secs(10);
 
-/// How long the server may take to tell whether one of its processes works.
+/// How long the server may take to say whether one of its processes works.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(3);
 
-/// A process of the server that waits, for a lock for example, ends soon after the host has given its connection up:
-/// otherwise each attempt to connect would leave processes behind. It does not cut the wait for a standby short. A
-/// server whose operating system does not tell of closed connections refuses the setting.
+/// A server process that waits, for a lock for example, ends soon after the host has closed its connection. Otherwise
+/// each attempt to connect would leave processes behind. The setting does not shorten the wait for a standby. If a
+/// server's operating system does not report closed connections, the server refuses the setting.
 const END_ABANDONED: &str = "
     do $$ begin
         if current_setting('client_connection_check_interval') = '0' then
@@ -42,9 +42,9 @@ const END_ABANDONED: &str = "
     exception when others then null;
     end $$";
 
-/// Settings that the role, the database and the URL may not weaken: a commit waits for the disk and for a synchronous
-/// standby, and the server sends the warning that such a wait was cancelled. A setting under which a commit waits for
-/// more stays.
+/// Settings that the role, the database and the URL must not weaken. A commit waits for the disk and for a synchronous
+/// standby. If such a wait is cancelled, the server sends a warning. A setting under which a commit waits for more
+/// stays.
 const COMMITS: &str = "
     select set_config('synchronous_commit', 'on', false)
     where current_setting('synchronous_commit') <> 'remote_apply';
@@ -56,23 +56,23 @@ pub struct PostgresConnector {
     tls: Tls,
     readers: usize,
     writers: usize,
-    /// Whether the first link makes tables if there are none. A later one never does: they were there.
+    /// Whether the first connection set makes missing tables. A later one never does: the tables existed.
     creates: bool,
     defect: Defect,
 }
 
-/// A server that a link may lead to.
+/// A server for a new connection set.
 struct LinkCandidate<'a> {
     server: &'a Server,
-    /// The number of the link.
+    /// The number of the new connection set.
     number: u64,
     /// The id of the store, if the host knows it.
     known: Option<&'a [u8]>,
-    /// Whether tables are made if there are none.
+    /// Whether missing tables are made.
     creates: bool,
 }
 
-/// A connection for reads. Its statements are answered in their order.
+/// A connection for reads. The server answers its statements in order.
 pub struct ReadConnection {
     pub client: Client,
     pub barrier: Statement,
@@ -88,20 +88,20 @@ pub struct ReadConnection {
 
 /// All connections to one server.
 pub struct ConnectionSet {
-    /// Counts the links of this host.
+    /// Counts the connection sets of this host.
     pub number: u64,
     pub server: String,
-    /// Changes whenever the server may have lost transactions that were committed asynchronously, and after a restore.
+    /// Changes after a restore, and whenever the server may have lost transactions that were committed asynchronously.
     pub timeline: Arc<str>,
     /// The id of the store.
     pub store_id: Vec<u8>,
-    /// The number of the table of the first snapshot.
+    /// The number of the table `horizon` at the first snapshot.
     pub table: u32,
     /// The first snapshot, and when its statement was sent.
     pub first: (Snapshot, Instant),
     /// The first reading of the server's time.
     pub time: ClockReading,
-    /// How many connections there are.
+    /// The number of connections.
     pub connections: usize,
     barrier: ReadConnection,
     readers: Vec<ReadConnection>,
@@ -129,12 +129,12 @@ impl PostgresConnector {
         &self.url.name
     }
 
-    /// How many connections for reads a link has.
+    /// The number of connections for reads in a set.
     pub fn readers(&self) -> usize {
         self.readers
     }
 
-    /// Connects to the first server that can be used, and that has the store of this id, if one is `known`.
+    /// Connects to the first usable server. If an id is `known`, the server must have the store with this id.
     pub async fn open(&self, number: u64, known: Option<&[u8]>) -> Result<ConnectionSet, OpenError> {
         let mut refusals = Vec::new();
         for server in &self.url.servers {
@@ -145,7 +145,7 @@ impl PostgresConnector {
                 Err(error) => refusals.push((server, error)),
             }
         }
-        // The store may be on a server that cannot be asked now.
+        // The store may be on a server that is unreachable now.
         let has_none = |error: &OpenError| matches!(error, OpenError::NoStore) || error.is_of_follower();
         let is_nowhere = refusals.iter().all(|(_, error)| has_none(error));
         let mut empty = refusals.iter_mut().filter(|(_, error)| self.creates && matches!(error, OpenError::NoStore));
@@ -169,7 +169,7 @@ impl PostgresConnector {
     async fn try_server(&self, candidate: LinkCandidate<'_>) -> Result<ConnectionSet, OpenError> {
         let LinkCandidate { server, number, known, creates } = candidate;
         let lost = CancellationToken::new();
-        // A link that is not completed must not leave connections behind.
+        // An incomplete set must not leave connections behind.
         let guard = lost.clone().drop_guard();
         let mut client = self.connect(server, &lost).await?;
         schema::check_server(&client).await?;
@@ -198,7 +198,7 @@ impl PostgresConnector {
         Ok(ConnectionSet {
             number,
             server: server.name.clone(),
-            // A dump brings the timeline's id along.
+            // A dump carries the timeline's id along, so the incarnation is part of the timeline.
             timeline: Arc::from(format!("{timeline}/{incarnation}")),
             store_id,
             table,
@@ -214,8 +214,8 @@ impl PostgresConnector {
         })
     }
 
-    /// Connects once more to the server of a link, for statements that would keep others waiting. The connection
-    /// ends with the guard, or with the link.
+    /// Connects once more to the server of a connection set, for statements that would delay others. The connection
+    /// ends with the guard, or with the set.
     pub async fn connect_beside(&self, link: &ConnectionSet) -> Result<(Client, DropGuard), OpenError> {
         let servers = &self.url.servers;
         let gone = || OpenError::Unreachable("the URL does not name it".to_owned());
@@ -273,9 +273,9 @@ impl PostgresConnector {
     }
 }
 
-/// Whether the server warns that it has stopped waiting for a standby, because the wait was cancelled. It reports the
-/// commit as successful right after, and would lose it with the primary. The text may be of any language, the name of
-/// the server's function is not. A session without warnings would not be told ([`COMMITS`]).
+/// Whether the server warns that its wait for a standby was cancelled. Right after, the server reports the commit as
+/// successful, but would lose it with the primary. The warning's text depends on the language; the name of the server's
+/// function does not. [`COMMITS`] makes each session receive warnings.
 fn is_unconfirmed_commit(notice: &DbError) -> bool {
     notice.routine() == Some("SyncRepWaitForLSN")
 }
@@ -316,8 +316,8 @@ impl ConnectionSet {
         &self.writers
     }
 
-    /// The connection for the host's records about itself, which it commits asynchronously: it waits neither for the
-    /// writes of guests nor for a standby.
+    /// The connection for the host's records about itself, which it commits asynchronously. It waits for no write of a
+    /// guest and for no standby.
     pub fn aside(&self) -> &WriteConnections {
         &self.aside
     }
@@ -325,7 +325,7 @@ impl ConnectionSet {
     /// Whether a process of the server works on a statement; true if the server does not say.
     pub async fn is_working(&self, process: i32) -> bool {
         let asked = timeout(ANSWER_DEADLINE, self.barrier.client.query_one(sql::IS_WORKING, &[&process])).await;
-        // If the connection is lost, that is noticed elsewhere.
+        // If the connection is lost, another task notices it.
         asked.ok().and_then(Result::ok).is_none_or(|row| row.try_get(0).unwrap_or(true))
     }
 
@@ -342,7 +342,7 @@ impl ConnectionSet {
         Ok(())
     }
 
-    /// Gives all connections up, because one did not respond in time.
+    /// Closes all connections, for example because one did not respond in time.
     pub fn close(&self) {
         self.lost.cancel();
     }

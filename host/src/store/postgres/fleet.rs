@@ -1,5 +1,5 @@
-//! The tables of the hosts that share the store: what they serve, the components, the hosts themselves,
-//! and the audit log of all of them. The calls block, and must not be made on the thread of the connections.
+//! The tables of the hosts that share the store: the record of active components, the components, the hosts, and the
+//! audit log of all hosts. The calls block, and must not run on the thread of the connections.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::timeout::STORE_TIMEOUT;
 use super::writer::WriteConnections;
 use crate::store::{ChangeClock, Key, StoreError, StoreProblem};
 
-/// How long a statement may take, and one that carries a component.
+/// How long a statement may take, without and with a component.
 const DEADLINE: Duration = Duration::from_secs(10);
 const COMPONENT_DEADLINE: Duration = Duration::from_secs(60);
 
@@ -32,7 +32,7 @@ const MOVE: &str = "
     )
     select (select revision from moved)";
 
-/// Nothing is lost with a report, so that it does not wait for the disk.
+/// The loss of a report does no harm, so the commit does not wait for the disk.
 const REPORT: &str = "
     with reported as (
         insert into hexad.host (name, report) values ($1::text, $2::text)
@@ -51,11 +51,11 @@ const PUT_COMPONENT: &str = "
     on conflict (digest) do update
     set at = now(), signature = coalesce(excluded.signature, component.signature)";
 
-/// A component that is about to be proposed is younger than a day.
+/// A component of a pending change is younger than a day.
 const PRUNE_COMPONENTS: &str =
     "delete from hexad.component where digest <> all($1::text[]) and at < now() - interval '1 day'";
 
-/// Beside the values, under the host's own label, which no component can open.
+/// Stored with the values, under the host's own label, which no component can open.
 const SECRET: &str = "
     select convert_from(value, 'UTF8') from hexad.kv where store = '.hexad' and key = 'secret/' || $1::text";
 
@@ -63,17 +63,17 @@ const SWAP_SECRET: &str = "
     insert into hexad.kv (store, key, value) values ('.hexad', 'secret/' || $1::text, convert_to($3::text, 'UTF8'))
     on conflict (store, key) do update set value = excluded.value where kv.value = convert_to($2::text, 'UTF8')";
 
-/// The record of what the hosts serve: a text of the deployer's, which changes by compare-and-swap of its revision.
+/// The hosts' shared record, a text of the deployer. It changes by compare-and-swap of its revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServingRow {
     pub revision: i64,
     pub record: String,
 }
 
-/// A host that was there within the last day.
+/// A host that reported within the last day.
 #[derive(Clone, Debug)]
 pub struct HostRow {
-    /// The key, which is the column `name`: earlier builds have the host's name there.
+    /// The key, in the column `name`: earlier builds store the host's name there.
     pub instance: String,
     /// How long ago it reported, by the server's clock.
     pub age: Duration,
@@ -94,12 +94,12 @@ impl FleetStore {
         Self { shared }
     }
 
-    /// The key that counts as changed whenever the record of what the hosts serve is replaced.
+    /// The key that counts as changed whenever the shared record is replaced.
     pub fn key() -> Key {
         Key { store: Arc::from("hexad"), key: Arc::from("serving") }
     }
 
-    /// The clock that has the changes of [`key`](Self::key).
+    /// The clock with the changes of [`key`](Self::key).
     pub fn clock(&self) -> &ChangeClock {
         self.shared.supervisor.memory.clock()
     }
@@ -108,8 +108,8 @@ impl FleetStore {
         self.read_within(STORE_TIMEOUT)
     }
 
-    /// The same, for a caller that waits for a server for at most `patience`. A read needs no connection
-    /// for writes, which may all wait for a standby.
+    /// As [`read`](Self::read), but waits for a server for at most `patience`. A read needs no connection for writes,
+    /// because all of these may wait for a standby.
     pub fn read_within(&self, patience: Duration) -> Result<ServingRow, StoreError> {
         let shared = self.shared.clone();
         let decode = |row: &Row| Ok(ServingRow { revision: row.try_get(3)?, record: row.try_get(4)? });
@@ -122,9 +122,9 @@ impl FleetStore {
         })
     }
 
-    /// Replaces the record if it still has this revision, and adds lines to the audit log. Returns the new
-    /// revision; `None` if another host was faster. After `Unknown`, the record itself says whether it was
-    /// replaced, or will be, if the caller can tell its own.
+    /// Replaces the record if it still has this revision, and adds lines to the audit log. Returns the new revision;
+    /// `None` if another host was faster. After `Unknown`, the record itself shows whether it was or will be replaced,
+    /// if the caller recognises its own record.
     pub fn replace(
         &self,
         revision: i64,
@@ -145,7 +145,7 @@ impl FleetStore {
         })
     }
 
-    /// Says that the host has stopped.
+    /// Removes the host, because it has stopped.
     pub fn leave(&self, instance: &str) -> Result<(), StoreError> {
         let instance = instance.to_owned();
         self.run_aside(move |client| Box::pin(async move { client.query_one(LEAVE, &[&instance]).await.map(drop) }))
@@ -172,7 +172,7 @@ impl FleetStore {
         })
     }
 
-    /// Over a connection of its own: many megabytes would keep other reads waiting.
+    /// Uses a connection of its own: many megabytes would delay other reads.
     pub fn component(&self, digest: &str) -> Result<Option<StoredComponent>, StoreError> {
         let (digest, supervisor) = (digest.to_owned(), self.shared.supervisor.clone());
         self.wait(async move {
@@ -198,7 +198,7 @@ impl FleetStore {
         })
     }
 
-    /// Replaces a secret if it is still the `expected` one; `None`: makes it if there is none.
+    /// Replaces a secret if it is still the `expected` one; `None` creates an absent one.
     pub fn swap_secret(&self, name: &str, expected: Option<String>, secret: String) -> Result<(), StoreError> {
         let name = name.to_owned();
         self.run(DEADLINE, move |client| {
@@ -224,7 +224,7 @@ impl FleetStore {
         })
     }
 
-    /// Uses a connection for writes.
+    /// Runs statements on a connection for writes.
     fn run<T: Send + 'static>(
         &self,
         deadline: Duration,
@@ -233,7 +233,7 @@ impl FleetStore {
         self.run_on(ConnectionSet::writers, deadline, work)
     }
 
-    /// For statements that commit asynchronously.
+    /// Runs statements that commit asynchronously.
     fn run_aside<T: Send + 'static>(
         &self,
         work: impl for<'c> FnOnce(&'c Client) -> BoxFuture<'c, Result<T, Error>> + Send + 'static,

@@ -1,10 +1,9 @@
-//! The outcome of a write, and the use of its connection if the reply does not come in time.
+//! The outcome of a write, and the use of its connection if the reply is late.
 //!
-//! A commit that waits for a standby can take for as long as the standby stands still. Its client is told
-//! that the outcome is not known. The connection stays with the statement until the server replies: reads
-//! and barriers go on over the other ones, and no more processes of the server wait than there are
-//! connections for writes. It must not be cancelled, because the server would show the write then without
-//! its standby having it.
+//! A commit that waits for a standby can take as long as the standby is stopped. The client then learns that the
+//! outcome is unknown. The connection stays with the statement until the server replies. Reads and barriers continue
+//! over the other connections, and only as many server processes wait as there are connections for writes. The host
+//! must not cancel the statement: the server would then show the write although no standby has it.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,14 +17,14 @@ use super::connection_set::ConnectionSet;
 use super::writer::IdleWriter;
 use crate::store::{StoreError, StoreProblem};
 
-/// How often the server is asked whether it still works on a statement.
+/// How often the host asks the server whether it still works on a statement.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// How long a reply may take that the server has sent.
+/// How long the delivery of a sent reply may take.
 const DELIVERY: Duration = Duration::from_secs(1);
 
-/// The result of statements that were sent over `writer` to change something, and for which the caller has
-/// waited for a limited time (`None` without a reply). `Unknown` if they may have taken place.
+/// The result of statements that were sent over `writer` to change something. `outcome` is `None` if no reply came in
+/// time. The result is `Unknown` if the statements may have taken place.
 pub fn outcome_of<T>(
     link: &Arc<ConnectionSet>,
     writer: IdleWriter,
@@ -47,11 +46,11 @@ pub fn outcome_of<T>(
     }
 }
 
-/// Gives the connection back once the server has replied. If the server does not work on the statement, the
-/// reply is lost, and with it the connections.
+/// Returns the connection once the server has replied. If the server does not work on the statement, its reply is lost,
+/// and the host closes all connections.
 async fn wait_for_reply(link: Arc<ConnectionSet>, idle: IdleWriter) {
     let Some(writer) = idle.get() else { return };
-    // The server answers it after all that was sent before. Without the connection, it fails.
+    // The server answers this empty statement after all earlier ones. On a lost connection, it fails.
     let mut replied = pin!(writer.client.batch_execute(""));
     while timeout(LOOK_EVERY, &mut replied).await.is_err() {
         if !link.is_working(writer.process).await && timeout(DELIVERY, &mut replied).await.is_err() {

@@ -1,4 +1,4 @@
-//! The present link of a host, or why it has none.
+//! The present connection set of a host, or why it has none.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,15 +12,15 @@ use crate::store::StoreError;
 
 /// Whether the host has connections to its store.
 pub enum LinkState {
-    /// The link may be lost meanwhile.
+    /// The connection set may be lost meanwhile.
     Connected(Arc<ConnectionSet>),
-    /// A server that can be used may appear at any time.
+    /// A usable server may appear at any time.
     Away,
-    /// An operator has to mend the store first, so that requests do not wait.
+    /// An operator has to repair the store first, so requests do not wait.
     Refused(StoreError),
 }
 
-/// The state, for all tasks that wait for a link.
+/// The state, for all tasks that wait for a connection set.
 pub struct PresentLink(watch::Sender<LinkState>);
 
 impl Default for PresentLink {
@@ -34,7 +34,7 @@ impl PresentLink {
         self.0.send_replace(state);
     }
 
-    /// The link, for which the caller waits until `end` while a server may appear.
+    /// The present connection set. While a server may appear, the caller waits until `end`.
     pub async fn wait(&self, end: Instant) -> Result<Arc<ConnectionSet>, StoreError> {
         let mut states = self.0.subscribe();
         let decided = states.wait_for(|state| match state {
@@ -49,12 +49,12 @@ impl PresentLink {
         }
     }
 
-    /// The link, if there is one now.
+    /// The connection set, if the host has one now.
     pub fn get(&self) -> Option<Arc<ConnectionSet>> {
         self.last().filter(|link| !link.is_lost())
     }
 
-    /// The link, also if it is lost already.
+    /// The last connection set, even if it is lost.
     pub fn last(&self) -> Option<Arc<ConnectionSet>> {
         match &*self.0.borrow() {
             LinkState::Connected(link) => Some(link.clone()),

@@ -1,10 +1,8 @@
-//! The changes of all hosts that this host knows of: the change clock, and the snapshot up to which the
-//! clock has them all.
+//! The changes of all hosts that this host knows: the change clock, and the snapshot up to which the clock is complete.
 //!
-//! Every statement that reads brings along its snapshot and the keys that were changed since the one
-//! before ([`sql`](super::sql)). Snapshots of one server are ordered, because a transaction that is
-//! visible stays visible. So a cached value whose keys the clock does not name is the one that a read in
-//! the last snapshot would have found.
+//! Every statement that reads returns its snapshot, and the keys that have changed since an earlier one
+//! ([`sql`](super::sql)). Snapshots of one server are ordered, because a visible transaction stays visible. So, if the
+//! clock does not name the keys of a cached value, a read in the last snapshot would find the same value.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,7 +12,7 @@ use tokio_postgres::{Error, Row};
 use super::mutant::{Defect, Mutant};
 use crate::store::{ChangeClock, Key, VersionBucket};
 
-/// Between store and key in the texts of the column of changes.
+/// Separates store and key in the texts of the column of changes.
 const SEPARATOR: char = '\u{1}';
 
 /// A snapshot as PostgreSQL prints it: `xmin:xmax:running,running`.
@@ -22,7 +20,7 @@ const SEPARATOR: char = '\u{1}';
 pub struct Snapshot {
     pub text: Arc<str>,
     next: u64,
-    /// In their order.
+    /// In ascending order.
     running: Vec<u64>,
 }
 
@@ -34,32 +32,32 @@ impl Snapshot {
         Some(Self { text: Arc::from(text), next: next.parse().ok()?, running })
     }
 
-    /// Whether this one sees more, where both are of one server.
+    /// Whether this snapshot sees more than another one of the same server.
     fn is_newer_than(&self, other: &Self) -> bool {
-        // While no id is given to a new transaction, those that run become fewer.
+        // As long as no new transaction gets an id, fewer and fewer run.
         (self.next, other.running.len()) > (other.next, self.running.len())
     }
 
-    /// Whether a transaction up to `id` may have ended between this snapshot and a `later` one. One that
-    /// runs for long, of this database or of another one, has not.
+    /// Whether a transaction up to `id` may have ended between this snapshot and a `later` one. A transaction that
+    /// still runs in `later`, of this or of another database, has not ended.
     fn may_have_missed(&self, id: u64, later: &Self) -> bool {
         let has_ended = |running: &u64| later.running.binary_search(running).is_err();
         self.next <= id || self.running.iter().any(|running| *running <= id && has_ended(running))
     }
 }
 
-/// The snapshot and the changes that a statement brings along besides its result.
+/// The snapshot and the changes that a statement returns besides its result.
 pub struct Observation<'a> {
     snapshot: Snapshot,
     /// Rows of changes up to this transaction may have been removed.
     pruned: u64,
-    /// The number of a table; `None` if the statement has looked at none.
+    /// The number of the table `horizon`; `None` if the statement has not read it.
     pub table: Option<u32>,
     changes: Vec<&'a str>,
 }
 
 impl<'a> Observation<'a> {
-    /// Reads the first three columns. `None` if they are not what this build expects.
+    /// Reads the first three columns. `None` if this build cannot parse them.
     pub fn of(row: &'a Row) -> Result<Option<Self>, Error> {
         let snapshot = Snapshot::parse(row.try_get(0)?);
         let horizon: Option<&str> = row.try_get(1)?;
@@ -68,7 +66,7 @@ impl<'a> Observation<'a> {
         Ok(parsed.map(|(snapshot, (pruned, table))| Self { snapshot, pruned, table, changes }))
     }
 
-    /// The observation of a statement whose snapshot is its base.
+    /// The observation of a statement whose snapshot equals its base.
     pub fn nothing_new(snapshot: Snapshot) -> Self {
         Self { snapshot, pruned: 0, table: None, changes: Vec::new() }
     }
@@ -82,7 +80,7 @@ impl<'a> Observation<'a> {
     }
 }
 
-/// Reads `pruned/table`, or `0` of a statement that has not looked at the table.
+/// Parses `pruned/table`, or `0` of a statement that has not read the table.
 fn parse_horizon(text: &str) -> Option<(u64, Option<u32>)> {
     match text.split_once('/') {
         Some((pruned, table)) => Some((pruned.parse().ok()?, Some(table.parse().ok()?))),
@@ -90,25 +88,25 @@ fn parse_horizon(text: &str) -> Option<(u64, Option<u32>)> {
     }
 }
 
-/// The change clock of a host, and how far it is.
+/// The change clock of a host, and the snapshot up to which it is complete.
 #[derive(Default)]
 pub struct Memory {
     clock: ChangeClock,
-    /// Locked while the clock is changed, so that its commits come one after the other.
+    /// Locked while the clock changes, so that its commits come one by one.
     chain: Mutex<Chain>,
     defect: Defect,
 }
 
 #[derive(Default)]
 struct Chain {
-    /// `None` without a connection. Then nothing in memory is believed.
+    /// `None` without a connection. Then no cached value is valid.
     current: Option<Current>,
 }
 
 struct Current {
     link: u64,
     snapshot: Snapshot,
-    /// When the statement was sent that the snapshot is from.
+    /// When the snapshot's statement was sent.
     began: Instant,
 }
 
@@ -121,14 +119,14 @@ impl Memory {
         &self.clock
     }
 
-    /// Begins with the first snapshot of a new link. Nothing that was cached before is believed any more.
+    /// Begins with the first snapshot of a new connection set. All earlier cached values become invalid.
     pub fn begin(&self, link: u64, snapshot: Snapshot, began: Instant) {
         let mut chain = self.chain();
         self.forget();
         chain.current = Some(Current { link, snapshot, began });
     }
 
-    /// The connections are lost: cached values may be of a server that has lost them.
+    /// The connections are lost, and the server may have lost cached values.
     pub fn end(&self) {
         let mut chain = self.chain();
         self.forget();
@@ -141,8 +139,7 @@ impl Memory {
         }
     }
 
-    /// The snapshot that the next statement on this link is to be compared with. `None` if another link
-    /// has taken over.
+    /// The base snapshot of the next statement on this connection set. `None` if another set has replaced it.
     pub fn base(&self, link: u64) -> Option<Snapshot> {
         let chain = self.chain();
         chain.current.as_ref().filter(|current| current.link == link).map(|current| current.snapshot.clone())
@@ -153,8 +150,8 @@ impl Memory {
         self.chain().current.as_ref().is_some_and(|current| current.began.elapsed() < limit)
     }
 
-    /// Records the observation of a statement that was sent at `began` with the base `base`. False if
-    /// another link has taken over: the statement's result is of no use then, because memory may be of
+    /// Records the observation of a statement that was sent at `began` with the base `base`. False if another
+    /// connection set has replaced this one. The statement's result is then useless, because the memory may be of
     /// another server.
     pub fn observe(&self, link: u64, base: &Snapshot, observed: Observation<'_>, began: Instant) -> bool {
         let mut chain = self.chain();

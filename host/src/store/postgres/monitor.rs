@@ -1,4 +1,4 @@
-//! Facts about the server for the operator: its size, settings that endanger data, and a clock that is wrong.
+//! Facts about the server for the operator: its size, settings that endanger data, and a wrong clock.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +7,7 @@ use tokio_postgres::{Client, Error};
 
 use crate::store::ServerClock;
 
-/// Settings with the one value under which data that was acknowledged is safe, and the danger of the other value.
+/// Settings, each with the only value under which acknowledged data is safe, and the danger of other values.
 const SAFE: [(&str, &str, &str); 4] = [
     ("fsync", "on", "a crash of the machine can lose or damage everything"),
     ("full_page_writes", "on", "a crash of the machine can damage pages"),
@@ -15,10 +15,10 @@ const SAFE: [(&str, &str, &str); 4] = [
     ("zero_damaged_pages", "off", "a damaged page reads as if it were empty, and is lost with the next write to it"),
 ];
 
-/// How far the clocks of machines whose time is kept by a service may be apart.
+/// How far the clocks of time-synchronized machines may differ.
 const SAME_TIME: SignedDuration = SignedDuration::from_secs(10);
 
-/// The findings of the last look at the server.
+/// The findings of the last check of the server.
 #[derive(Debug, Default)]
 pub struct ServerReport(Mutex<Findings>);
 
@@ -26,7 +26,7 @@ pub struct ServerReport(Mutex<Findings>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     pub setting: &'static str,
-    /// A sentence that names it and says what to do.
+    /// A sentence that names the setting and the remedy.
     pub text: String,
 }
 
@@ -44,7 +44,7 @@ impl ServerReport {
         self.lock().clone()
     }
 
-    /// Looks at the server, and logs a warning when it first applies.
+    /// Checks the server, and logs a warning when it first applies.
     pub async fn update(&self, client: &Client, clock: &ServerClock) -> Result<(), Error> {
         let mut findings = look(client).await?;
         findings.warnings.extend(compare_clocks(clock.machine_ahead()));
@@ -67,7 +67,7 @@ impl Findings {
     }
 }
 
-/// Guests have the server's time whatever the host's is, so that nothing is lost; but one of the two is wrong.
+/// Guests get the server's time, whatever the host's time is, so no data is lost. But one of the two clocks is wrong.
 fn compare_clocks(ahead: SignedDuration) -> Option<Warning> {
     let is_ahead = ahead.is_positive();
     let apart = ahead.abs();
@@ -95,7 +95,7 @@ async fn look(client: &Client) -> Result<Findings, Error> {
         .query_one("select pg_total_relation_size('hexad.kv'), current_setting('synchronous_standby_names')", &[])
         .await?;
     let (size, synchronous): (i64, &str) = (row.try_get(0)?, row.try_get(1)?);
-    // A user without the right to see others' connections sees their names, but not their state.
+    // A user without the right to see other connections sees their names, but not their state.
     let rows = client
         .query(
             "select coalesce(application_name, ''), coalesce(sync_state, ''),

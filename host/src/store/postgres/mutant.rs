@@ -1,22 +1,22 @@
-//! Defects that a test switches on, to show that the suite of many hosts finds each of them.
+//! Defects that a test switches on, to show that the suite of several hosts finds each one.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
     /// Requests do not wait for a barrier.
     NoBarrier,
-    /// A barrier that is under way serves requests that come meanwhile.
+    /// A barrier in progress serves requests that come meanwhile.
     EarlyBarrier,
     /// Writes that must be durable are committed asynchronously.
     AsynchronousRoots,
     /// A swap is sent before the values of its request.
     SwapBeforeValues,
-    /// Memory is believed after the connections were lost.
+    /// Cached values stay valid after the connections were lost.
     MemoryKept,
     /// Plain values leave no row of changes.
     ChangesForgotten,
 }
 
-/// The defect that is switched on: none, outside of tests.
+/// The switched-on defect; none outside of tests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Defect(#[cfg(test)] Option<Mutant>);
 

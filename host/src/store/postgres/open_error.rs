@@ -34,7 +34,7 @@ pub enum OpenError {
     NoServer {
         /// Each server with its reason.
         reasons: String,
-        /// Whether the store itself is in the way, and no server has to be waited for.
+        /// Whether the store itself is the cause, so that the host need not wait for a server.
         is_of_store: bool,
     },
     #[error("it is a standby; name the primary, or all servers: postgres://USER@db1,db2/DATABASE")]
@@ -101,7 +101,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// Why none of several servers can be used, by their names.
+    /// Why no server is usable, by the servers' names.
     pub fn of_servers<'a>(refusals: impl Iterator<Item = (&'a str, &'a Self)> + Clone) -> Self {
         let is_of_store = refusals.clone().any(|(_, error)| error.is_of_store())
             && refusals.clone().all(|(_, error)| error.is_of_store() || error.is_of_follower());
@@ -109,8 +109,8 @@ impl OpenError {
         Self::NoServer { reasons: reasons.join("; "), is_of_store }
     }
 
-    /// Whether the server responds and would take writes, and the store in it is not as the host needs it, or refuses
-    /// it. That lasts until an operator mends the store.
+    /// Whether the server responds and would take writes, but its store is unusable or refuses the host. An operator
+    /// has to repair the store.
     pub fn is_of_store(&self) -> bool {
         match self {
             Self::NoServer { is_of_store, .. } => *is_of_store,
@@ -130,16 +130,16 @@ impl OpenError {
         }
     }
 
-    /// Whether the server responds and cannot have a store of its own that takes writes.
+    /// Whether the server responds, but cannot have a store of its own that takes writes.
     pub fn is_of_follower(&self) -> bool {
         matches!(self, Self::Standby | Self::ReadOnly)
     }
 }
 
-/// Whether the tables are not as the statements need them, or the user may not use them. The statements are always the
-/// same, so that no request can cause it.
+/// Whether the tables do not fit the statements, or the user may not use them. The statements are constant, so no
+/// request can cause this.
 pub fn is_of_tables(code: &SqlState) -> bool {
-    /// A schema that is not there, and a table of one row that has several.
+    /// A missing schema, and a single-row table with several rows.
     const OTHERS: [SqlState; 2] = [SqlState::INVALID_SCHEMA_NAME, SqlState::CARDINALITY_VIOLATION];
     // "Syntax error or access rule violation": a missing table, column or key, another type, a missing right.
     code.code().starts_with("42") || OTHERS.contains(code)
@@ -166,7 +166,7 @@ impl From<tokio_postgres::Error> for OpenError {
     }
 }
 
-/// The error with its cause, which its own text leaves out.
+/// The error with its cause, which the error's own text omits.
 pub fn describe(error: &tokio_postgres::Error) -> String {
     if let Some(error) = error.as_db_error() {
         return error.message().to_owned();

@@ -1,4 +1,4 @@
-//! Passwords, from where libpq has them: `PGPASSWORD`, or the file that `PGPASSFILE` names, or `~/.pgpass`.
+//! Passwords, from the sources of libpq: `PGPASSWORD`, or the file that `PGPASSFILE` names, or `~/.pgpass`.
 
 use std::fmt;
 use std::fs;
@@ -69,7 +69,7 @@ impl Passwords {
         if let Some(password) = &self.general {
             return Some(password);
         }
-        // As in libpq, a socket's folder is also called localhost.
+        // As in libpq, `localhost` also matches a socket's folder.
         let hosts = [host, if host.starts_with('/') { "localhost" } else { host }];
         let port = port.to_string();
         let matches = |pattern: &str, text: &str| pattern == "*" || pattern == text;
@@ -85,7 +85,7 @@ impl Passwords {
 }
 
 impl Line {
-    /// `None` for a comment and for a line that is too short. A backslash takes the next character as it is.
+    /// `None` for a comment and for a line that is too short. A backslash escapes the next character.
     fn parse(line: &str) -> Option<Self> {
         if line.starts_with('#') {
             return None;

@@ -1,5 +1,5 @@
-//! Finds out whether the tables can be used, or can be used again: uses a value of its own as requests do, and reads
-//! the keys of failed statements again.
+//! Checks whether the tables can be used, or can be used again. A probe uses a value of its own as requests do, and
+//! reads the keys of failed statements again.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,18 +17,18 @@ use crate::store::{ErrorKind, Key, StoreError, StoreHealth, StoreProblem};
 /// How long a probe may take while the host serves.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Most keys that a probe reads because they could not be read.
+/// Most keys of failed reads that a probe reads.
 const MAX_FAILED_KEYS: usize = 16;
 
 /// The keys of failed statements, which the next probe reads.
 #[derive(Default)]
 pub struct Probe {
-    /// A damaged page is found again only by the keys in it.
+    /// Only the keys in a damaged page lead to it again.
     failed_keys: Mutex<Vec<Key>>,
 }
 
 impl Probe {
-    /// Records why a statement about these keys has failed. Returns whether the store's health tells of it from now on.
+    /// Records why a statement about these keys has failed. Returns whether the store's health reports it from now on.
     pub fn record_failure(&self, health: &StoreHealth, error: &StoreError, keys: &[Key]) -> bool {
         match (error, error.kind()) {
             (
@@ -45,7 +45,7 @@ impl Probe {
                 health.begin_outage(problem, reason, 1);
                 true
             }
-            // A trigger or a constraint of another program, or a request that is odd.
+            // A trigger or a constraint of another program, or an odd request.
             (StoreError::Engine(_), _) => {
                 health.suspect();
                 false
@@ -54,8 +54,8 @@ impl Probe {
         }
     }
 
-    /// Uses the connection for the host's own writes, and the one for barriers. Without a response within `deadline` the
-    /// health stays as it is.
+    /// Uses the connection for the host's own writes, and the one for barriers. Without a response within `deadline`,
+    /// the health does not change.
     pub async fn run(&self, link: &Arc<ConnectionSet>, health: &StoreHealth, deadline: Duration) {
         let Some(bytes) = health.probe_bytes() else { return };
         match self.try_tables(link, bytes, deadline).await {
@@ -97,7 +97,7 @@ impl Probe {
                 Ok((found, reader.client.query_opt(&reader.serving, &[&none]).await?))
             };
             let read = read.await;
-            // A transaction of its own, so that the value does take up its room.
+            // A separate transaction, so that the value needs disk space.
             writer.client.query_one(sql::REMOVE_PROBE, &[&probe_key]).await?;
             read
         };

@@ -5,23 +5,22 @@ use tokio_postgres::{Client, Error};
 
 use super::open_error::OpenError;
 
-/// The format of the tables that this build writes. It reads the one before, too.
+/// The format of the tables that this build writes. It also reads the format before.
 const FORMAT: i32 = 1;
 
-/// The format while everything is copied into the tables from another store: no build reads it, also none that is older
-/// than copies.
+/// The format during a copy from another store. No build reads it, not even one that is older than copies.
 const UNFINISHED: i32 = i32::MAX;
 
 /// The oldest server, as `server_version_num`.
 const OLDEST_SERVER: i32 = 140_000;
 
-/// The key of the advisory lock under which tables are made. Any number that no other program uses.
+/// The key of the advisory lock for making tables: any number that no other program uses.
 const SETUP_LOCK: i64 = 0x6865_7861_6400;
 
-/// `change` has the keys of each transaction; `horizon` says up to which transaction `change` was
-/// pruned. `serving`, `component`, `host` and `audit` are about the hosts ([`fleet`](super::fleet)). The
-/// table `era` is unlogged, so it is empty after a crash and on a promoted standby: the id in it changes
-/// whenever the server may have lost transactions that were committed asynchronously.
+/// `change` has the keys of each transaction; `horizon` has the last transaction that was pruned from `change`.
+/// `serving`, `component`, `host` and `audit` are about the hosts ([`fleet`](super::fleet)). The table `era` is
+/// unlogged, so it is empty after a crash and on a promoted standby. The id in it is the timeline: it changes whenever
+/// the server may have lost transactions that were committed asynchronously.
 const TABLES: &str = r#"
 -- To make one asks for a right of the database, also if it is there.
 do $$ begin
@@ -57,10 +56,10 @@ create table hexad.audit (
 create unlogged table hexad.era (single boolean primary key default true check (single), id text not null);
 "#;
 
-/// Changes that a restored dump has brought along carry transactions of another server, which this one may not
-/// reach for years: hosts would take each snapshot for one before them, and never believe what they have read.
-/// Changes that have committed here, and are seen by this statement, are older than the statement's snapshot. So
-/// no change of this server is removed, however many hosts use it meanwhile. If a crash undoes it, it is done again.
+/// A restored dump has changes with transaction ids of another server, which this server may not reach for years. Hosts
+/// would take each snapshot for an older one than these changes, and never trust a read. A change that committed here
+/// and that this statement sees is older than the statement's snapshot. So the statement removes no change of this
+/// server, however many hosts use it meanwhile. If a crash undoes the removal, a later connection repeats it.
 const FORGET_OTHER_SERVERS: &str = "
     with foreign_changes as (
         delete from hexad.change where xid >= pg_snapshot_xmax(pg_current_snapshot())
@@ -69,11 +68,11 @@ const FORGET_OTHER_SERVERS: &str = "
     )
     select set_config('synchronous_commit', 'off', true)";
 
-/// The id of the store, made at random by the first host that opens it; an earlier build has made none. It is beside
-/// the values, under the host's own label, because that takes no right but that of writing them, because earlier builds
-/// leave it alone, and because a store of which it is missing has not got its values back yet. The primary key is
-/// named: while a dump is restored, it is made after all rows are there, and nothing may be added to them before. A
-/// host can start while a standby stands still, so that this waits for the server's own disk only.
+/// The id of the store, made at random by the first host that opens it; earlier builds made none. It is stored with the
+/// values, under the host's own label. There it needs no right but to write values, and earlier builds ignore it. A
+/// store without it does not have its values back yet. The statement names the primary key: a restore makes the key
+/// after all rows, and nothing may be added before. A host can start while a standby is stopped, so the commit waits
+/// for the server's own disk only.
 const MAKE_STORE_ID: &str = "
     with made as (
         insert into hexad.kv (store, key, value)
@@ -84,7 +83,7 @@ const MAKE_STORE_ID: &str = "
 
 const STORE_ID: &str = "select value from hexad.kv where store = '.hexad' and key = 'store-id'";
 
-/// Whether the server can be written to, and can hold the tables.
+/// Whether the server takes writes, and can hold the tables.
 pub async fn check_server(client: &Client) -> Result<(), OpenError> {
     let row = client
         .query_one(
@@ -131,7 +130,7 @@ impl ServerState<'_> {
     }
 }
 
-/// Makes the tables if they are not there and `creates`, and checks that this build and its user can use them.
+/// Makes missing tables if `creates`, and checks that this build and its user can use them.
 pub async fn prepare(client: &mut Client, creates: bool) -> Result<(), OpenError> {
     match try_prepare(client, creates).await {
         Err(OpenError::Server(error)) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
@@ -147,9 +146,9 @@ async fn try_prepare(client: &mut Client, creates: bool) -> Result<(), OpenError
         if !creates {
             return Err(OpenError::NoStore);
         }
-        // Before the transaction begins, in which the session learns nothing of new tables any more.
+        // Locked before the transaction begins: inside it, the session sees no new tables.
         client.execute("select pg_advisory_lock($1)", &[&SETUP_LOCK]).await?;
-        // Another host may have made them meanwhile.
+        // Another host may have made the tables meanwhile.
         if !has_tables(client).await? {
             let transaction = client.transaction().await?;
             transaction.batch_execute(TABLES).await?;
@@ -165,7 +164,7 @@ async fn try_prepare(client: &mut Client, creates: bool) -> Result<(), OpenError
         found if found > FORMAT => return Err(OpenError::NewerFormat { found, reads: FORMAT }),
         _ => {}
     }
-    // A statement that would be refused at the first write is refused now.
+    // The check finds a missing right now, not at the first write.
     let can_write: bool = client
         .query_one(
             "select bool_and(has_table_privilege('hexad.' || t, p))
@@ -184,7 +183,7 @@ async fn try_prepare(client: &mut Client, creates: bool) -> Result<(), OpenError
     Ok(())
 }
 
-/// Removes the changes that a restored dump has brought along of the server that it was made on.
+/// Removes the changes of another server that a restored dump carries.
 pub async fn forget_other_servers(client: &Client) -> Result<(), Error> {
     client.query_one(FORGET_OTHER_SERVERS, &[]).await.map(drop)
 }
@@ -200,13 +199,13 @@ pub async fn mark_unfinished(client: &Client, is_unfinished: bool) -> Result<(),
     Ok(())
 }
 
-/// The id of the store. A host that opens it for the first time makes it if there is none; one that knows it already
-/// is refused by any other store.
+/// The id of the store. If it has none, a host that opens it for the first time makes one. A host that has `known` one
+/// refuses a store with another id.
 pub async fn store_id(client: &Client, known: Option<&[u8]>) -> Result<Vec<u8>, OpenError> {
     let mut row = client.query_opt(STORE_ID, &[]).await?;
     if row.is_none() && known.is_none() {
         client.query_one(MAKE_STORE_ID, &[]).await?;
-        // It may be another host's.
+        // Another host may have made the id.
         row = client.query_opt(STORE_ID, &[]).await?;
     }
     let found: Vec<u8> = row.ok_or(OpenError::OtherStore)?.try_get(0)?;
@@ -216,14 +215,14 @@ pub async fn store_id(client: &Client, known: Option<&[u8]>) -> Result<Vec<u8>, 
     }
 }
 
-/// Where and by which transaction the row of the format was written. It is the same on a standby, and another one in
-/// tables that a dump was restored into.
+/// Where and by which transaction the row of the format was written. A standby has the same value; restored tables have
+/// another one.
 pub async fn incarnation(client: &Client) -> Result<String, Error> {
     let read = "select tableoid::text || '/' || xmin::text from hexad.format";
     client.query_one(read, &[]).await?.try_get(0)
 }
 
-/// The id of the server's era, see [`TABLES`]. The primary key is named as in [`MAKE_STORE_ID`].
+/// The id of the server's timeline, see [`TABLES`]. As in [`MAKE_STORE_ID`], the statement names the primary key.
 pub async fn era(client: &Client) -> Result<String, Error> {
     let make = "insert into hexad.era (id) values (gen_random_uuid()::text) on conflict (single) do nothing";
     client.execute(make, &[]).await?;
@@ -234,7 +233,7 @@ pub async fn era(client: &Client) -> Result<String, Error> {
 mod tests {
     use super::*;
 
-    /// Servers this old are no longer packaged, so that none is run here.
+    /// Servers this old are no longer packaged, so the tests run none.
     #[test]
     fn a_server_before_14_is_too_old_even_as_a_standby() {
         let state = |version_number, version| ServerState {

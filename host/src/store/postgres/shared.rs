@@ -1,4 +1,4 @@
-//! The parts that the shards of a host share: the link, the reads over it, and the runtime of its connections.
+//! The state that the shards of a host share: the connections, the reads over them, and the runtime of the connections.
 
 use std::future::Future;
 use std::pin::pin;
@@ -27,7 +27,7 @@ pub struct SharedStore {
     pub supervisor: Arc<ConnectionSupervisor>,
     /// Synchronous commits since the start.
     pub commits: Arc<AtomicU64>,
-    /// Memory for the writes of all requests while they wait.
+    /// Memory for the waiting writes of all requests.
     pub queue_budget: WriteQueueBudget,
     runtime: Handle,
     pub defect: Defect,
@@ -38,13 +38,13 @@ impl SharedStore {
         Self { supervisor, commits: Arc::default(), queue_budget: WriteQueueBudget::of_host(), runtime, defect }
     }
 
-    /// Runs a task beside the connections.
+    /// Runs a task on the runtime of the connections.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.runtime.spawn(task);
     }
 
-    /// Waits for a reply of the server up to the deadline, and only as long as the server answers barriers meanwhile.
-    /// `None` if it does not come. So a slow disk or a slow statement is waited for, and a server that has gone is not.
+    /// Waits for a reply of the server, until the deadline and only while the server answers barriers. `None` if no
+    /// reply comes. So the host waits for a slow disk or a slow statement, but not for a server that has gone.
     pub async fn reply<T>(&self, deadline: Duration, reply: impl Future<Output = T>) -> Option<T> {
         let end = Instant::now() + deadline;
         let mut reply = pin!(reply);
@@ -70,8 +70,8 @@ impl SharedStore {
         self.read(shard, std::slice::from_ref(key), |reader| &reader.get, &params, value).await
     }
 
-    /// Sends a statement that reads `keys`, if it names any, with the barrier as its first parameter and columns. It is
-    /// sent again if the connection was lost, for as long as a request waits for a server.
+    /// Sends a statement with the barrier as its first parameter and columns. `keys` are the keys that it reads, if
+    /// any. If the connection is lost, the host sends the statement again, as long as a request waits for a server.
     pub async fn read<T>(
         &self,
         shard: usize,
@@ -88,7 +88,8 @@ impl SharedStore {
         read
     }
 
-    /// The same, for a caller that waits for a server for at most `patience`; no read of a component.
+    /// As [`read`](Self::read), but waits for a server for at most `patience`. It does not count as a read of a
+    /// component.
     pub async fn read_within<T>(
         &self,
         patience: Duration,
@@ -101,7 +102,7 @@ impl SharedStore {
         loop {
             let link = self.supervisor.link(end).await?;
             let Some(base) = self.supervisor.memory.base(link.number) else {
-                // The supervisor is about to publish another link.
+                // The supervisor is about to publish another connection set.
                 tokio::task::yield_now().await;
                 continue;
             };
@@ -113,7 +114,7 @@ impl SharedStore {
             let began = Instant::now();
             let row = match self.reply(READ_DEADLINE, reader.client.query_opt(statement(reader), &all)).await {
                 Some(Ok(Some(row))) => row,
-                // Only a table that has one row can have none.
+                // Only a single-row table can lack its row.
                 Some(Ok(None)) => return Err(classify::no_row("serving")),
                 Some(Err(error)) if classify::ends_connection(&error) => {
                     link.close();
@@ -124,7 +125,8 @@ impl SharedStore {
                 }
                 Some(Err(error)) => return Err(classify::of_read(&error)),
                 None => {
-                    // The barrier that was not answered closes the link if it stays so; here one connection may be cut.
+                    // If the server stays silent, the unanswered barrier closes all connections. Here, only one may be
+                    // broken.
                     if began.elapsed() >= READ_DEADLINE {
                         link.close();
                     }

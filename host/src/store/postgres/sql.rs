@@ -1,13 +1,13 @@
 //! The statements. Each operation is one statement, so that no host holds a lock on a key between two
 //! round trips.
 //!
-//! A session commits synchronously by default; only a write of a plain value, or of a volatile key, turns that off
-//! for its own transaction. Every write leaves a row in `hexad.change` that names its keys.
+//! By default, a session commits synchronously. Only a write of a plain value, or of a volatile key, commits its own
+//! transaction asynchronously. Every write adds a row to `hexad.change` that names its keys.
 
 use std::sync::LazyLock;
 
-/// The plans of a connection for reads are made once, for tables of any size: a statement finds its rows by their key.
-/// Left to itself, PostgreSQL plans a barrier anew each time, which takes it several times as long as the barrier.
+/// A connection for reads makes its plans once, for tables of any size: a statement finds its rows by their key. By
+/// default, PostgreSQL plans a barrier each time, which takes several times as long as the barrier.
 pub const PLANS: &str = "
     set plan_cache_mode = force_generic_plan;
     set jit = off;
@@ -16,11 +16,15 @@ pub const PLANS: &str = "
     set enable_hashjoin = off;
     set enable_mergejoin = off";
 
-/// The columns of every read besides its result: the snapshot that it was made in; the transaction up to which rows of
-/// `hexad.change` were pruned, with the number of the table that says so, which is another one after the tables were
-/// replaced; and the keys that were changed since the snapshot `$1`: by transactions that began after it, or ran in
-/// it. A transaction that runs for long does not widen the search. The whole statement sees one snapshot. If that is
-/// `$1` itself, no transaction has ended since, and no table is looked at.
+/// The columns of every read besides its result:
+///
+/// - the snapshot of the read;
+/// - the last transaction that was pruned from `hexad.change`, and the number of the table `horizon`, which changes
+///   when the tables are replaced;
+/// - the keys that have changed since the snapshot `$1`, by transactions that began after it or ran in it.
+///
+/// A long transaction does not widen the search. The whole statement sees one snapshot. If it equals `$1`, no
+/// transaction has ended since, and the statement reads no table.
 const BARRIER_COLUMNS: &str = "
     pg_current_snapshot()::text,
     case when pg_current_snapshot()::text = $1::text then '0'
@@ -36,8 +40,8 @@ const BARRIER_COLUMNS: &str = "
 
 pub static BARRIER: LazyLock<String> = LazyLock::new(|| format!("select {BARRIER_COLUMNS}"));
 
-/// The snapshot alone. It takes the server a third of what [`BARRIER`] takes it, which opens its tables and prepares
-/// to look through them even if it then does not.
+/// The snapshot alone. It costs the server a third of [`BARRIER`], which opens its tables and prepares to read them
+/// even if it then does not.
 pub const SNAPSHOT: &str = "select pg_current_snapshot()::text";
 
 pub static GET: LazyLock<String> = LazyLock::new(|| {
@@ -71,11 +75,11 @@ pub static LIST: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// The record of what the hosts serve ([`fleet`](super::fleet)).
+/// The hosts' shared record ([`fleet`](super::fleet)).
 pub static SERVING: LazyLock<String> =
     LazyLock::new(|| format!("select {BARRIER_COLUMNS}, revision, record from hexad.serving"));
 
-/// The hosts that were there within the last day: their keys, ages in seconds, and reports.
+/// The hosts that reported within the last day: their keys, ages in seconds, and reports.
 pub static HOSTS: LazyLock<String> = LazyLock::new(|| {
     format!(
         "select {BARRIER_COLUMNS}, known.names, known.ages, known.reports from (
@@ -88,8 +92,8 @@ pub static HOSTS: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Keys are locked in their order, so that two such statements do not wait for each other. Whether all values were
-/// written: a trigger or a policy of the server's owner can leave out rows without an error.
+/// Locks the keys in order, so that two such statements cannot deadlock. Returns whether all values were written: a
+/// trigger or a policy of the server's owner can leave out rows without an error.
 pub const SET: &str = "
     with input as (
         select * from unnest($1::text[], $2::text[], $3::bytea[]) as input (store, key, value)
@@ -133,7 +137,7 @@ pub const REPLACE: &str = "
     )
     select exists(select from swapped)";
 
-/// A counter has Spin's form: 8 bytes, the lowest first. Null if there is a value that is no counter.
+/// A counter has Spin's form: 8 bytes, the lowest first. Null if the present value is no counter.
 pub static INCREMENT: LazyLock<String> = LazyLock::new(|| {
     let bytes = |number: &str| {
         let parts: Vec<String> = (1..=8).rev().map(|byte| format!("substring(b from {byte} for 1)")).collect();
@@ -156,17 +160,17 @@ pub static INCREMENT: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// A statement of those above that ends in a `select`, and commits asynchronously.
+/// Makes a statement of this module that ends in a `select` commit asynchronously.
 pub fn asynchronous(statement: &str) -> String {
     format!("{statement}, set_config('synchronous_commit', 'off', true)")
 }
 
-/// A commit that wrote something to the log is flushed, and everything before it with it. One that has only an id is
-/// not, nor is one that changed no row, so that this writes a message.
+/// The server flushes a commit that wrote to the log, with everything before it. It does not flush a commit that has
+/// only an id or that changed no row, so this statement writes a message.
 pub const FLUSH: &str = "select pg_logical_emit_message(true, 'hexad', ''::text)::text";
 
-/// Removes changes that no host looks back to any more, noting the last transaction of them, and hosts that have been
-/// gone for long. Nothing is lost with it, so that it waits neither for the disk nor for a standby.
+/// Removes old changes, which no host needs any more, and notes their last transaction. Also removes hosts that have
+/// been gone for long. If a crash undoes it, nothing is lost, so it waits for no disk and no standby.
 pub const PRUNE: &str = "
     with old as (
         delete from hexad.change where at < now() - interval '10 minutes' returning xid
@@ -179,15 +183,15 @@ pub const PRUNE: &str = "
     )
     select set_config('synchronous_commit', 'off', true)";
 
-/// Whether the process `$1` of the server works on a statement, as one does whose commit waits for a standby.
+/// Whether the server process `$1` works on a statement. A process whose commit waits for a standby does.
 pub const IS_WORKING: &str =
     "select coalesce((select state <> 'idle' from pg_stat_activity where pid = $1::int), false)";
 
-/// The value that a host writes to find out whether it can write. No component can open a store with this label: labels
-/// of the manifest have no dot in front.
+/// The value that a host writes to check whether it can write. No component can open a store with this label: labels in
+/// the manifest have no leading dot.
 pub const PROBE_STORE: &str = ".hexad";
 pub const PROBE_KEY: &str = "write-probe";
-/// Removes the value `$1`, and those that processes of the server have left which are gone.
+/// Removes the value `$1`, and values of server processes that have ended.
 pub const REMOVE_PROBE: &str = "
     with removed as (
         delete from hexad.kv
@@ -197,13 +201,13 @@ pub const REMOVE_PROBE: &str = "
     )
     select set_config('synchronous_commit', 'off', true)";
 
-/// Without the host's own records, such as the id of the store, which no copy has.
+/// Leaves out the host's own records, such as the id of the store, which no copy has.
 pub const SELECT_VALUES: &str =
     "select store, count(*) from hexad.kv where store <> '.hexad' group by store order by store";
 
 /// The server's time, in microseconds since 1970.
 pub const CLOCK: &str = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint";
 
-/// How many connections of hosts there are, with those of the caller.
+/// The number of connections of hosts, including the caller's.
 pub const CONNECTIONS: &str = "
     select count(*) from pg_stat_activity where datname = current_database() and application_name = 'hexad'";

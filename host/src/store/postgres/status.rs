@@ -9,14 +9,14 @@ use super::supervisor::ConnectionSupervisor;
 /// The status of a store on PostgreSQL, as one host knows it.
 #[derive(Clone, Debug)]
 pub struct PostgresStatus {
-    /// The URL, which has no password, and the one of its servers that is used; `None` while there is none.
+    /// The URL, without a password, and the server in use; `None` without one.
     pub url: String,
     pub server: Option<String>,
     /// Size of the table of values, in bytes.
     pub size: u64,
     /// The duration of the last barrier.
     pub round_trip: Duration,
-    /// Since the start: barriers, statements that read, and how often all connections were made anew.
+    /// Since the start: barriers, statements that read, and replacements of all connections.
     pub barriers: u64,
     pub reads: u64,
     pub reconnects: u64,

@@ -1,5 +1,4 @@
-//! Keeps a link to a server: makes another one after it is lost, answers barriers over it, and follows the server's
-//! time.
+//! Keeps connections to a server: replaces lost ones, answers barriers over them, and follows the server's time.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -38,12 +37,11 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 /// A host without a barrier for so long is not ready.
 const UNREADY_AFTER: Duration = Duration::from_secs(3);
 
-/// How often changes that no host looks back to are removed and the server is looked at, and how long
-/// that may take.
+/// How often the host does the maintenance (removes old changes, checks the server), and how long it may take.
 const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(60);
 const HOUSEKEEPING_DEADLINE: Duration = Duration::from_secs(30);
 
-/// The present link of a host, and the state that the host has learned over it.
+/// The present connection set of a host, and the state that the host has learned over it.
 pub struct ConnectionSupervisor {
     connector: PostgresConnector,
     pub memory: Memory,
@@ -52,17 +50,17 @@ pub struct ConnectionSupervisor {
     link: PresentLink,
     /// The id of the store, see [`schema::store_id`](super::schema::store_id).
     store_id: Vec<u8>,
-    /// The timeline of the last link.
+    /// The timeline of the last connection set.
     timeline: Mutex<Arc<str>>,
     /// How often the timeline has changed.
     losses: AtomicU64,
     queue: BarrierQueue,
-    /// Whether the last barrier found that no transaction had ended since the one before.
+    /// Whether the last barrier found that no transaction had ended since the barrier before.
     expects_nothing_new: AtomicBool,
     pub figures: Figures,
     pub report: ServerReport,
     probe: Probe,
-    /// Why no server can be used, while there is no link.
+    /// Why no server is usable, while the host has no connections.
     refusal: Mutex<Option<String>>,
     defect: Defect,
 }
@@ -79,8 +77,8 @@ pub struct Figures {
 }
 
 impl ConnectionSupervisor {
-    /// Connects for the first time, and finds out whether the store can be written. If the server takes longer than
-    /// requests wait, as when a standby stands still, the host finds out while it serves.
+    /// Connects for the first time, and checks whether the store takes writes. If the server takes longer than requests
+    /// wait, for example with a stopped standby, the host finds out while it serves.
     pub async fn open(
         connector: PostgresConnector,
         health: Arc<StoreHealth>,
@@ -116,19 +114,19 @@ impl ConnectionSupervisor {
         tokio::join!(self.keep_link(), self.answer_barriers(), self.watch_health(), self.run_maintenance());
     }
 
-    /// The present link, for which the caller waits until `end` while a server may appear.
+    /// The present connection set. While a server may appear, the caller waits until `end`.
     pub async fn link(&self, end: Instant) -> Result<Arc<ConnectionSet>, StoreError> {
         self.link.wait(end).await
     }
 
-    /// The present link, if there is one now.
+    /// The present connection set, if the host has one now.
     pub fn present_link(&self) -> Option<Arc<ConnectionSet>> {
         self.link.get()
     }
 
     /// Records the observation of a statement that was sent at `began` over `link` with the base `base`. False if its
-    /// result is of no use, because another link has taken over, or has to: a replaced table has other changes than
-    /// those that the link has followed.
+    /// result is useless, because another connection set has replaced `link`, or has to. After its tables were
+    /// replaced, `link` has not followed their changes.
     pub fn observe(&self, link: &ConnectionSet, base: &Snapshot, observed: Observation<'_>, began: Instant) -> bool {
         if observed.table.is_some_and(|table| table != link.table) {
             tracing::warn!(server = link.server, "the tables of the store were replaced");
@@ -143,15 +141,15 @@ impl ConnectionSupervisor {
         self.connector.connect_beside(link).await
     }
 
-    /// Ready once a barrier is over that began after this call, by a request of a shard, which waits for at most
+    /// Ready once a barrier that begins after this call is over. A request of a shard waits for it for at most
     /// `patience`.
     pub fn barrier(&self, shard: usize, patience: Duration) -> CatchUp {
         self.queue.join(shard, Instant::now() + patience)
     }
 
-    /// Whether the server answers a barrier within `patience`. It must be called on the thread of the connections.
+    /// Whether the server answers a barrier within `patience`. Call it on the thread of the connections.
     pub async fn responds(&self, patience: Duration) -> bool {
-        // As one more shard.
+        // Counts as one more shard.
         self.barrier(self.connector.readers(), patience).await.is_ok()
     }
 
@@ -160,8 +158,8 @@ impl ConnectionSupervisor {
         self.present_link().is_some_and(|link| link.is_leader())
     }
 
-    /// The timeline of the last link. A request that reads over a later one can only be bound to an earlier timeline than it
-    /// reads in.
+    /// The timeline of the last connection set. If the set changes after this call, the request is bound to an earlier
+    /// timeline than it reads in, never to a later one.
     pub fn timeline(&self) -> Arc<str> {
         self.timeline.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -178,10 +176,10 @@ impl ConnectionSupervisor {
 
     fn publish(&self, link: ConnectionSet) {
         let (snapshot, began) = link.first.clone();
-        // Before a request can read over the link.
+        // Set before a request can read over the connections.
         self.clock.set(link.time);
         self.memory.begin(link.number, snapshot, began);
-        // A request that finds this timeline finds nothing in memory of the one before, and no instance from before it.
+        // After a request has read this timeline, it finds no cached value and no instance of the timeline before.
         let mut timeline = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
         if *timeline != link.timeline {
             tracing::warn!(
@@ -228,7 +226,7 @@ impl ConnectionSupervisor {
         }
     }
 
-    /// One barrier is under way at a time; the next serves all requests that came meanwhile.
+    /// One barrier is in progress at a time. The next one serves all requests that came meanwhile.
     async fn answer_barriers(&self) {
         let mut expiry = pin!(sleep(HALF_TIMEOUT));
         loop {
@@ -256,15 +254,15 @@ impl ConnectionSupervisor {
         }
     }
 
-    /// Ends the wait of requests whose patience is over. Returns the first time at which another one's can be.
+    /// Ends the wait of requests whose time is over. Returns when the next wait can end.
     fn expire(&self, round: &mut Round) -> Instant {
         let now = Instant::now();
         let next = [round.expire(now, away), self.queue.expire(now, away)];
-        // No later request has a shorter patience.
+        // No later request waits for a shorter time.
         next.into_iter().flatten().fold(now + HALF_TIMEOUT, Instant::min)
     }
 
-    /// It is repeated if its link is lost, as reads are, for as long as a request waits for a server.
+    /// If its connections are lost, the barrier is repeated, as long as a request waits for a server.
     async fn pass_barrier(&self) -> Result<(), StoreError> {
         let end = Instant::now() + STORE_TIMEOUT;
         loop {
@@ -279,8 +277,8 @@ impl ConnectionSupervisor {
         }
     }
 
-    /// False if another link takes over. If the last barrier found nothing new, this one asks for the snapshot alone
-    /// first: it costs the server a third, and mostly that is all there is to know.
+    /// False if another connection set replaces this one. If the last barrier found nothing new, this one first reads
+    /// the snapshot alone. The snapshot costs the server a third, and usually shows that nothing has changed.
     async fn pass_barrier_over(&self, link: &ConnectionSet) -> Result<bool, StoreError> {
         let Some(base) = self.memory.base(link.number) else { return Ok(false) };
         let reader = link.barrier();
@@ -310,7 +308,7 @@ impl ConnectionSupervisor {
         let mut last = Instant::now();
         loop {
             tokio::time::sleep(HEARTBEAT).await;
-            // As one more shard.
+            // Counts as one more shard.
             match self.barrier(self.connector.readers(), STORE_TIMEOUT).await {
                 Ok(()) => {
                     last = Instant::now();
@@ -328,12 +326,12 @@ impl ConnectionSupervisor {
         }
     }
 
-    /// Records why a statement about these keys has failed. Returns whether the store's health tells of it from now on.
+    /// Records why a statement about these keys has failed. Returns whether the store's health reports it from now on.
     pub fn record_failure(&self, error: &StoreError, keys: &[Key]) -> bool {
         self.probe.record_failure(&self.health, error, keys)
     }
 
-    /// A response of the server ends an outage, unless it has refused a statement: then only a probe does.
+    /// A response of the server ends an outage, unless the server has refused a statement: then only a probe does.
     async fn look_after_outage(&self) {
         match self.health.outage_bytes() {
             Some(0) if !self.health.is_suspected() => self.health.record_probe(),
@@ -351,7 +349,7 @@ impl ConnectionSupervisor {
 
     async fn update_clock(&self) {
         let Some(link) = self.present_link() else { return };
-        // If the link is lost, the next one brings the time of its server.
+        // If the connections are lost, the next set has read its server's time.
         if let Ok(Ok(reading)) = timeout(BARRIER_DEADLINE, link.barrier().read_clock()).await {
             self.clock.set(reading);
         }
@@ -378,7 +376,7 @@ impl ConnectionSupervisor {
     }
 }
 
-/// Sends a statement of a barrier that has to be over at `end`.
+/// Sends a statement of a barrier that must be over by `end`.
 async fn ask(
     link: &ConnectionSet,
     end: Instant,

@@ -1,7 +1,8 @@
 //! TLS of connections to PostgreSQL.
 //!
-//! The certificate of PostgreSQL's manual is signed by itself, and as an authority: libraries of the web refuse a
-//! server that shows one. If the operator names that very certificate with `sslrootcert`, it is accepted, as by libpq.
+//! By its manual, PostgreSQL has a self-signed certificate that is also an authority. TLS libraries of the web refuse a
+//! server with such a certificate. If the operator names this very certificate with `sslrootcert`, the host accepts it,
+//! as libpq does.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -79,7 +80,7 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         match self.by_authority.verify_server_cert(certificate, intermediates, name, ocsp, now) {
-            // The time has been checked before this error is found, and the name has not.
+            // This error comes after the check of the time and before the check of the name.
             Err(error) if is_authority(&error) && self.named.iter().any(|named| named == certificate) => {
                 verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
                 Ok(ServerCertVerified::assertion())
@@ -145,8 +146,8 @@ where
     type TlsConnect = Handshake;
     type Error = Infallible;
 
-    /// The library asks for one for each connection, also for one without TLS, and with an empty name for a Unix
-    /// socket: the handshake checks the name.
+    /// The library calls this for each connection, also for one without TLS, and with an empty name for a Unix socket.
+    /// So the handshake checks the name.
     fn make_tls_connect(&mut self, host: &str) -> Result<Handshake, Infallible> {
         Ok(Handshake { connector: TlsConnector::from(self.0.clone()), host: host.to_owned() })
     }
@@ -179,7 +180,7 @@ where
 pub struct Stream<S>(RustlsStream<S>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Stream<S> {
-    /// None: the server's certificate has proved its name.
+    /// No channel binding: the server's certificate has proved its name.
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }

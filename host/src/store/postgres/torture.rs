@@ -1,11 +1,10 @@
 //! Three hosts, clients that change host at every call, faults, and checkers of the whole history.
 //!
-//! - *chain*: each value of a root names its own id and the one that it replaced. All acknowledged swaps
-//!   are on one path, in the order of time, and no read is older than a swap that was acknowledged before
-//!   it began.
-//! - *values*: a reader of a root finds the plain value that it names.
-//! - *increments*: results are distinct, and the sum has every acknowledged one and no unsent one.
-//! - *two keys*: A is raised, then B. A reader of B and then of A gets an A that is not smaller.
+//! - *chain*: each value of a root names its own id and the id that it replaced. All acknowledged swaps are on one
+//!   path, in the order of time. No read is older than a swap that was acknowledged before the read began.
+//! - *values*: a reader of a root finds the plain value that the root names.
+//! - *increments*: results are distinct. The sum has every acknowledged increment and no unsent one.
+//! - *two keys*: a client raises A, then B. A reader of B and then of A finds an A that is at least as large.
 //!
 //! `TORTURE_SEED` and `TORTURE_SECONDS` set the faults and the time of the run without a mutant.
 
@@ -43,7 +42,7 @@ const MEGABYTES: u32 = 400;
 /// Clients of each kind.
 const CLIENTS: u64 = 3;
 
-/// A swap of the chain that was tried.
+/// An attempted swap of the chain.
 #[derive(Clone, Debug)]
 struct Tried {
     id: u64,
@@ -59,7 +58,7 @@ struct Seen {
     began: Instant,
 }
 
-/// The operations of the clients, and the violations that they have seen at once.
+/// The operations of the clients, and the violations that they noticed themselves.
 #[derive(Default)]
 struct History {
     tried: Mutex<Vec<Tried>>,
@@ -99,7 +98,7 @@ impl Cluster {
         self.history.violations.lock().unwrap().push(violation);
     }
 
-    /// An error says that the store is away; any other one shows a defect of the host.
+    /// Only a fault shows a defect of the host. Other errors say that the store is unavailable.
     fn note(&self, error: &StoreError) {
         if error.kind() == ErrorKind::Fault {
             self.report(format!("a fault instead of an outage: {error}"));
@@ -133,7 +132,7 @@ impl Cluster {
         let (host, began) = (self.host(rng), Instant::now());
         arrive(host).await?;
         let id = host.get(&key("chain")).await?.as_deref().map(number);
-        // The value of the next swap is not there yet, and the host remembers that.
+        // The value of the next swap does not exist yet, and the host caches its absence.
         host.get(&key(&format!("value/{}", self.next_id.load(Ordering::SeqCst)))).await?;
         let has_value = match id {
             Some(id) => host.get(&key(&format!("value/{id}"))).await?.is_some(),
@@ -164,7 +163,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Raises A and then B. There is one such client.
+    /// Raises A and then B. Only one client does this.
     async fn raise_pair(&self, rng: &mut Rng) -> StoreResult<()> {
         let host = self.host(rng);
         arrive(host).await?;
@@ -209,10 +208,10 @@ impl Cluster {
         }
     }
 
-    /// Looks at the whole history, once no client runs and the store is there.
+    /// Checks the whole history, once no client runs and the store is available.
     async fn check(&self) -> Vec<String> {
         let host = &*self.hosts[0];
-        // The last fault may have cut a connection that was not used since.
+        // The last fault may have broken a connection that is unused since.
         let look = async || {
             let _ = arrive(host).await;
             let last = host.get(&key("chain")).await.ok()?;
@@ -318,7 +317,7 @@ async fn run(seed: u64, time: Duration, mutant: Option<Mutant>) -> Option<Run> {
         while began.elapsed() < time {
             let pause = Duration::from_millis(200 + rng.u64(..800));
             wait::pause(pause);
-            // The primary is lost for good, once.
+            // Once per run, the primary is lost for good.
             if began.elapsed() > time / 2
                 && let Some(standby) = standby.take()
             {
@@ -357,7 +356,7 @@ async fn seeded_faults_lose_no_acknowledged_write_and_cause_no_stale_read() {
     assert!(run.swaps > 20 && run.reads > 20, "{} swaps and {} reads in {seconds} s", run.swaps, run.reads);
 }
 
-/// A suite that cannot fail proves nothing: each defect is found, within some attempts.
+/// A suite that cannot fail proves nothing: it must find each defect within some attempts.
 async fn is_found(mutant: Mutant) {
     for seed in 1..=40 {
         let Some(run) = run(seed, Duration::from_secs(4), Some(mutant)).await else { return };

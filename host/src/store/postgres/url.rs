@@ -9,15 +9,15 @@ use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use super::open_error::OpenError;
 use super::password::Passwords;
 
-/// How long a connection may take until it is there.
+/// How long a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long sent data may stay without an acknowledgement of the server's machine.
+/// How long the server's machine may leave sent data without an acknowledgement.
 const TCP_USER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The settings of each session. A statement that the server ends while it waits for a standby is committed all the
-/// same, so that its limits on time do not hold; nor does that on connections without work, which are kept. Plans are
-/// made once. A table of changes that was small when a plan was made is read through its index all the same.
+/// The settings of each session. They disable the server's time limits: if a limit ends a statement during its wait for
+/// a standby, the server commits the statement nevertheless. The host also keeps idle connections. The server makes
+/// plans once, and reads the table of changes through its index even if the table was small at that time.
 const SESSION: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off \
                        -c default_transaction_isolation=read\\ committed -c idle_in_transaction_session_timeout=60s \
                        -c statement_timeout=0 -c lock_timeout=0 -c idle_session_timeout=0";
@@ -27,7 +27,7 @@ const SESSION: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=o
 pub struct StoreUrl {
     pub servers: Vec<Server>,
     pub tls: TlsMode,
-    /// For people: without options.
+    /// For people; without options.
     pub name: String,
 }
 
@@ -42,23 +42,23 @@ pub struct Server {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TlsMode {
     Disabled,
-    /// The certificate must be valid for the host's name, and from a known authority: the system's or the
-    /// one in the file.
+    /// The certificate must be valid for the host's name. It must come from a known authority: the system's, or the one
+    /// in the file.
     VerifyFull {
         authority: Option<PathBuf>,
     },
 }
 
 impl StoreUrl {
-    /// Reads a URL as libpq does: `postgres://user@host:port,host:port/database?option=value`. Passwords are
-    /// looked up for each server.
+    /// Reads a URL as libpq does: `postgres://user@host:port,host:port/database?option=value`. Looks up the password of
+    /// each server.
     pub fn parse(url: &str, passwords: &Passwords) -> Result<Self, OpenError> {
         if !(url.starts_with("postgres://") || url.starts_with("postgresql://")) {
             return Err(OpenError::Url("it does not begin with postgres://".to_owned()));
         }
         let (rest, tls) = split_tls_options(url)?;
         let config: Config = rest.parse().map_err(|error: tokio_postgres::Error| {
-            // The error names the option, and not its value.
+            // The error names the option, but not its value.
             let source = std::error::Error::source(&error).map(ToString::to_string);
             OpenError::Url(source.unwrap_or_else(|| error.to_string()))
         })?;
@@ -117,7 +117,7 @@ impl StoreUrl {
     }
 }
 
-/// Takes `sslmode` and `sslrootcert` out of a URL, which have more values here than in the library.
+/// Takes `sslmode` and `sslrootcert` out of a URL: they have more values here than in the library.
 fn split_tls_options(url: &str) -> Result<(String, Option<TlsMode>), OpenError> {
     let Some((base, query)) = url.split_once('?') else { return Ok((url.to_owned(), None)) };
     let (mut mode, mut authority, mut others) = (None, None, Vec::new());

@@ -6,11 +6,11 @@ use super::write_queue_budget::{WriteReservation, WriteSize};
 use super::writer::Durability;
 use crate::store::{CasOutcome, Key, Ledger, LedgerEntry, StoreError};
 
-/// Bytes that a queued operation takes beside its keys and values: its fields, its place in the queue, its entry in the
-/// ledger and the allocator's overhead. A deletion of a short key has hardly more.
+/// Bytes that a queued operation takes in addition to its keys and values: its fields, its place in the queue, its
+/// ledger entry and the allocator's overhead. A deletion of a short key has hardly more.
 const OPERATION_BYTES: usize = 256;
 
-/// Bytes that a queued key takes beside its text.
+/// Bytes that a queued key takes in addition to its text.
 const KEY_BYTES: usize = 64;
 
 pub enum PostgresWrite {
@@ -36,7 +36,7 @@ pub enum PostgresWrite {
 }
 
 impl PostgresWrite {
-    /// About how much memory it takes in the queue.
+    /// About how much memory the operation takes in the queue.
     pub fn bytes(&self) -> usize {
         let payload: usize = match self {
             Self::Set { pairs, .. } => pairs.iter().map(|(key, value)| KEY_BYTES + key.key.len() + value.len()).sum(),
@@ -50,8 +50,8 @@ impl PostgresWrite {
         OPERATION_BYTES + payload
     }
 
-    /// The room that it needs in the queue. A flush takes none of the host's: it ends a request, and with it the room
-    /// that the request has there.
+    /// The bytes that the operation needs in the queue, and their budgets. A flush needs none of the host's budget: it
+    /// ends a request, and with it the request's reservations.
     pub fn need(&self) -> WriteSize {
         let of_request = matches!(self, Self::Delete(_) | Self::Flush);
         WriteSize { bytes: self.bytes(), of_request, of_host: !matches!(self, Self::Flush) }
@@ -66,13 +66,13 @@ pub struct Queued {
 }
 
 impl Queued {
-    /// A flush that the worker itself asks for.
+    /// A flush that the worker itself queues.
     pub fn flush(ledger: &Ledger) -> Self {
         Self { operation: PostgresWrite::Flush, entry: ledger.enter(), room: WriteReservation::default() }
     }
 }
 
-/// Ends an operation that is not carried out.
+/// Ends an operation that no worker carries out.
 pub fn refuse(operation: PostgresWrite, entry: LedgerEntry, error: StoreError) {
     match operation {
         PostgresWrite::Increment { reply, .. } => drop(reply.send(Err(error.clone()))),

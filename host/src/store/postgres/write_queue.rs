@@ -1,4 +1,4 @@
-//! The writes of a request that wait to be carried out.
+//! The waiting writes of a request.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,13 +10,13 @@ use super::write_queue_budget::{WriteQueueBudget, WriteReservation};
 use super::writes::WriteTask;
 use crate::store::{Ledger, StoreError};
 
-/// The writes of one request that wait. It is a part of the request's ledger.
+/// The waiting writes of one request. The queue is a part of the request's ledger.
 pub struct WriteQueue {
     /// The timeline in which the request began.
     timeline: Arc<str>,
-    /// The channel has no bound of its own: each operation in it has room, in bytes.
+    /// The channel has no bound of its own: each operation in it has a reservation, in bytes.
     sender: OnceLock<UnboundedSender<Queued>>,
-    /// Made when it is needed, because most requests only read.
+    /// Made at first use, because most requests only read.
     budget: OnceLock<WriteQueueBudget>,
 }
 
@@ -30,7 +30,7 @@ impl WriteQueue {
         ledger.engine_state(|| Self::new(shared.supervisor.timeline()))
     }
 
-    /// Queues an operation behind the others of its request, and waits only while there is no room for it.
+    /// Queues an operation after the others of its request. Waits only for the operation's reservation.
     pub async fn push(shared: &Arc<SharedStore>, ledger: &Ledger, operation: PostgresWrite) -> Result<(), StoreError> {
         ledger.check()?;
         let queue = Self::bind(shared, ledger).ok_or_else(StoreError::writer_stopped)?;
@@ -40,7 +40,7 @@ impl WriteQueue {
         queue.add(&shared.queue_budget, ledger, operation, start).await
     }
 
-    /// `start` has the operations carried out, if this is the first.
+    /// If this is the first operation, `start` starts the worker.
     async fn add(
         &self,
         host: &WriteQueueBudget,
@@ -83,7 +83,7 @@ mod tests {
             Self { ledger: Ledger::default(), queue: WriteQueue::new(Arc::from("timeline")), operations: None }
         }
 
-        /// Whether there was room for an operation.
+        /// Whether an operation got its reservation.
         fn add(&mut self, host: &WriteQueueBudget, operation: PostgresWrite) -> bool {
             let start = |operations| self.operations = Some(operations);
             match self.queue.add(host, &self.ledger, operation, start).now_or_never() {
@@ -135,7 +135,7 @@ mod tests {
         assert!(one.add(&host, PostgresWrite::Flush));
         one.carry_out();
         assert!(two.add(&host, delete()));
-        // The operations that are left are dropped with the worker that would carry them out.
+        // The worker drops its remaining operations when it ends.
         drop((one.operations, two.operations));
         assert!(host.is_unused());
         let mut large = Request::new();
@@ -150,7 +150,7 @@ mod tests {
         assert!(request.add(&host, delete()));
         let mut waiting = Box::pin(request.queue.add(&host, &request.ledger, delete(), drop));
         assert!(waiting.as_mut().now_or_never().is_none());
-        // Drops the operation too, whose entry is not committed.
+        // Also drops the operation, whose entry is not committed.
         drop(request.operations);
         assert!(waiting.now_or_never().unwrap().is_err());
         assert!(host.is_unused());

@@ -15,7 +15,7 @@ use super::timeout::STORE_TIMEOUT;
 /// A connection for writes, of one write at a time: a synchronous commit takes as long as the disk.
 pub struct WriteConnection {
     pub client: Client,
-    /// The process of the server, as the server numbers it.
+    /// The number of its process on the server.
     pub process: i32,
     pub set: Statement,
     pub delete: Statement,
@@ -24,7 +24,7 @@ pub struct WriteConnection {
     volatile: RootStatements,
 }
 
-/// How the commit of a swap or an increment ends.
+/// How durable the commit of a swap or an increment is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// It waits for the disk, and for a synchronous standby.
@@ -39,7 +39,7 @@ pub struct RootStatements {
     pub increment: Statement,
 }
 
-/// The write connections of one link.
+/// The write connections of one connection set.
 pub struct WriteConnections(Arc<WritePool>);
 
 struct WritePool {
@@ -49,7 +49,7 @@ struct WritePool {
     returned: AtomicU64,
 }
 
-/// A connection for one write, given back when it is dropped.
+/// A connection for one write. Its drop gives it back.
 pub struct IdleWriter {
     pool: Arc<WritePool>,
     writer: Option<WriteConnection>,
@@ -101,8 +101,8 @@ impl WriteConnections {
         Some(IdleWriter { pool: self.0.clone(), writer: Some(writer), _permit: permit })
     }
 
-    /// Waits for an idle connection until `end`, and then on, at most until `latest`, as long as at least one is
-    /// given back within each [`STORE_TIMEOUT`]. If none is, all of them may wait for a standby that stands still.
+    /// Waits for an idle connection until `end`. Continues, at most until `latest`, as long as writes give at least one
+    /// back within each [`STORE_TIMEOUT`]. If none comes back, all of them may wait for a stopped standby.
     pub async fn idle_by(&self, mut end: Instant, latest: Instant) -> Option<IdleWriter> {
         let mut idle = pin!(self.idle());
         loop {

@@ -1,11 +1,13 @@
-//! The writes of a request: one after the other, each sent after the reply to the one before, so that a
-//! root is swapped only if all blobs before it are written.
+//! The writes of a request, one after the other. The host sends each after the reply to the one before, so that it
+//! swaps a root only after all earlier blobs are written.
 //!
-//! A plain value (`set`) is committed asynchronously: no root names it yet. A write that must be durable (a
-//! swap, an increment, a deletion) is committed synchronously, and with it everything before it, because the
-//! server's log is sequential. That holds as long as the server is in the same *timeline*: after a crash or
-//! a failover it may have lost asynchronous commits, and then the request fails instead. They may be another
-//! request's, which this one has only read: a request writes in the timeline only in which it began to read.
+//! A plain value (`set`) is committed asynchronously: no root names it yet. A write that must be durable (a swap, an
+//! increment, a deletion) is committed synchronously, and with it everything before it, because the server's log is
+//! sequential.
+//!
+//! This holds as long as the server is in the same *timeline*. After a crash or a failover, the server may have lost
+//! asynchronous commits, and then the request fails. The lost commits may be another request's, which this one has only
+//! read. So a request writes only in the timeline in which it began to read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +31,7 @@ use super::write_queue_budget::WriteReservation;
 use super::writer::{Durability, RootStatements, WriteConnection};
 use crate::store::{CasOutcome, Key, LedgerEntry, StoreError, StoreProblem};
 
-/// How long a write may take, and how long it may wait for a connection as long as others end. A synchronous commit
+/// How long a write may take, and how long it may wait for a connection while other writes end. A synchronous commit
 /// can wait for a slow disk or a slow standby.
 const WRITE_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -47,7 +49,7 @@ const MAX_UNFLUSHED: usize = 64 * 1024;
 pub struct WriteTask {
     shared: Arc<SharedStore>,
     operations: UnboundedReceiver<Queued>,
-    /// Taken from the queue, and not part of the last batch.
+    /// Taken from the queue, but not part of the last batch.
     next: Option<Queued>,
     /// Writes that were committed asynchronously.
     unflushed: Vec<LedgerEntry>,
@@ -69,10 +71,10 @@ impl WriteTask {
 
     /// Ends when the ledger is dropped.
     pub async fn run(mut self) {
-        // The room is given back at the end of each round.
+        // Each round gives its reservation back at its end.
         while let Some(Queued { operation, entry, room }) = self.take().await {
             if let Err(error) = entry.check() {
-                // The request has failed, so that it does not wait for its earlier writes to be flushed.
+                // The request has failed, so it does not wait for the flush of its earlier writes.
                 self.unflushed.drain(..).for_each(|entry| entry.fail(error.clone()));
                 refuse(operation, entry, error);
                 continue;
@@ -99,7 +101,7 @@ impl WriteTask {
         }
     }
 
-    /// The next operation: a flush, if none comes while writes are unflushed, or if many writes are.
+    /// The next operation. It is a flush if many writes are unflushed, or if some are and no operation comes.
     async fn take(&mut self) -> Option<Queued> {
         if let Some(entry) = self.unflushed.get(MAX_UNFLUSHED) {
             return Some(Queued::flush(&entry.ledger()));
@@ -139,7 +141,7 @@ impl WriteTask {
                 Err(_) => break,
             }
         }
-        // Of several values of one key the last one counts; in order, so that keys are locked in order.
+        // The last value of a key counts. The map is sorted, so that the statement locks keys in order.
         let pairs: BTreeMap<(Arc<str>, Arc<str>), Vec<u8>> =
             pairs.into_iter().map(|(key, value)| ((key.store, key.key), value)).collect();
         let stores: Vec<&str> = pairs.keys().map(|(store, _)| &**store).collect();
@@ -160,7 +162,7 @@ impl WriteTask {
         self.shared.supervisor.memory.record_own_changes(&changed);
         match outcome {
             Ok(()) => {
-                // Others see it from now on, whether or not it can be flushed.
+                // From now on, other requests see it, even if it cannot be flushed.
                 entries.iter().for_each(LedgerEntry::record_stored);
                 self.unflushed.extend(entries);
             }
@@ -202,7 +204,7 @@ impl WriteTask {
         let outcome = match self.execute_root(durability, |roots| &roots.increment, &params, is_some).await {
             Ok(row) => match row.try_get::<_, Option<&[u8]>>(0) {
                 Ok(Some(bytes)) => counter(&key, bytes),
-                // A value is there that is no counter.
+                // The present value is no counter.
                 Ok(None) => match self.shared.get(0, &key).await {
                     Ok(value) => {
                         let len = value.map_or(0, |value| value.len());
@@ -254,14 +256,14 @@ impl WriteTask {
             true => Ok(()),
             false => self.execute_durably(|writer| &writer.flush, &[], |_| true).await.map(drop),
         };
-        // A write that is lost fails the request.
+        // A lost write fails the request.
         if let Err(error) = &outcome {
             self.unflushed.drain(..).for_each(|entry| entry.fail(error.clone()));
         }
         Durable { keys: Vec::new(), outcome }
     }
 
-    /// Ends an operation that was to be durable, and replies.
+    /// Ends an operation that must be durable, and replies.
     fn settle<T>(&self, entry: LedgerEntry, done: Durable<T>, reply: Option<oneshot::Sender<Result<T, StoreError>>>) {
         self.shared.supervisor.memory.record_own_changes(&done.keys);
         if let Err(error) = &done.outcome {
@@ -269,7 +271,7 @@ impl WriteTask {
         }
         match (reply, done.outcome) {
             (Some(reply), outcome) => {
-                // The guest gets the error and may find out what is stored; the ledger does not fail.
+                // The guest gets the error and may read the stored value; the ledger does not fail.
                 match &outcome {
                     Ok(_) => entry.commit(),
                     Err(error) => entry.close(error),
@@ -294,7 +296,7 @@ impl WriteTask {
         })
     }
 
-    /// The link; if it is known that earlier writes are lost, the request cannot go on.
+    /// The connection set. If the server may have lost unflushed writes, the request fails.
     async fn link_or_fail(&mut self, end: Instant) -> Result<Arc<ConnectionSet>, StoreError> {
         let link = self.link(end).await;
         if let Err(error @ StoreError::Unknown { .. }) = &link {
@@ -318,8 +320,8 @@ impl WriteTask {
         self.execute(&link, end, |writer| statement(writer.roots(durability)), params).await
     }
 
-    /// Sends a statement that commits synchronously, after which all writes before it are durable if it has `written`
-    /// a row: the server does not wait for the disk at the end of a transaction that changed none.
+    /// Sends a statement that commits synchronously. If it has `written` a row, all writes before it are durable
+    /// afterwards. At the end of a transaction without changes, the server does not wait for the disk.
     async fn execute_durably(
         &mut self,
         statement: impl Fn(&WriteConnection) -> &Statement,
@@ -336,7 +338,7 @@ impl WriteTask {
         Ok(row)
     }
 
-    /// Sends a statement once a connection is idle; `end` is how long the caller waits if none becomes so.
+    /// Sends a statement once a connection is idle. If none becomes idle, the caller waits until `end`.
     async fn execute(
         &self,
         link: &Arc<ConnectionSet>,
@@ -350,7 +352,7 @@ impl WriteTask {
         outcome_of(link, idle, replied).inspect_err(|error| self.record_refusal(error, 1))
     }
 
-    /// Records that the server had no room for a transaction of at least this size.
+    /// Records that the server had no space for a transaction of at least this size.
     fn record_refusal(&self, error: &StoreError, bytes: usize) {
         if let StoreError::Unavailable { problem: StoreProblem::Full, reason } = error {
             self.shared.supervisor.health.begin_outage(StoreProblem::Full, reason, bytes);

@@ -1,5 +1,5 @@
-//! Files that a backup carries inside the database, in a table of their own, so that a backup is one
-//! file. A host that opens the database takes them out.
+//! Files that a backup carries inside the database, in a table of their own, so that a backup is one file. A host that
+//! opens the database extracts them.
 
 use rusqlite::{Connection, OptionalExtension};
 
@@ -24,8 +24,8 @@ pub fn put(connection: &mut Connection, attachments: &[Attachment]) -> rusqlite:
     transaction.commit()
 }
 
-/// Gives the attachments to `restore`, and removes them once it has succeeded. If it has not, or if the
-/// host ends in between, the next start does it again. Without attachments it does nothing.
+/// Gives the attachments to `restore`, and removes them after its success. If `restore` fails, or if the host ends in
+/// between, the next start tries again. Without attachments, it does nothing.
 pub fn take<E>(
     connection: &Connection,
     restore: impl FnOnce(Vec<Attachment>) -> Result<(), E>,

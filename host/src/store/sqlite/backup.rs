@@ -50,13 +50,13 @@ pub enum BackupError {
     Attachments(io::Error),
 }
 
-/// Copies the database in `directory` to `target` and returns its size in bytes. The files that
-/// `attach` returns are in the copy, too; the host that opens it puts them back.
+/// Copies the database in `directory` to `target` and returns its size in bytes. The copy includes the files that
+/// `attach` returns; the host that opens the copy extracts them.
 ///
-/// The copy is a snapshot: it has every write that was durable when the copy began and no later one. It is compact, and
-/// it is a database like the original, but that its header has no write-ahead log ([`log_of_another`]): to restore it,
-/// put it under the original's name into an empty folder. `target` appears when the copy is complete and on disk. While
-/// the store is checked and copied, the write-ahead log grows with every write. An error of `attach` fails the backup.
+/// The copy is a snapshot: it has every write that was durable when the copy began, and no later one. It is a compact
+/// database like the original, except that its header has no write-ahead log ([`log_of_another`]). To restore it, put
+/// it under the original's name into an empty folder. `target` appears when the copy is complete and on disk. During
+/// the check and the copy, the write-ahead log grows with every write. An error of `attach` fails the backup.
 pub fn backup(
     directory: &Path,
     target: &Path,
@@ -77,8 +77,8 @@ pub fn backup(
     }
     let write_error = |source| BackupError::Write { path: target.to_owned(), source };
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // SQLite fills an empty file, which is made for the owner alone. Another backup to the same name makes another
-    // file. An incomplete copy is of no use and removed.
+    // Only the owner can read the empty file that SQLite fills. Another backup to the same name makes another file. An
+    // incomplete copy is useless and removed.
     let mut unfinished = tempfile::Builder::new();
     let copied = unfinished.prefix("hexad-backup-").suffix(".unfinished").tempfile_in(folder).map_err(write_error)?;
     copy(&path, copied.path())?;
@@ -94,7 +94,7 @@ pub fn backup(
     Ok(file.metadata().map_err(write_error)?.len())
 }
 
-/// The device and the number of the file that is at `path` now.
+/// The device and the inode number of the file that is at `path` now.
 fn file_id(path: &Path) -> Option<(u64, u64)> {
     path.metadata().ok().filter(Metadata::is_file).map(|file| (file.dev(), file.ino()))
 }
@@ -111,7 +111,7 @@ fn copy(path: &Path, target: &Path) -> Result<(), BackupError> {
         if !connection.table_exists(None, "spin_key_value")? {
             return Ok(Some("it has no table `spin_key_value`".to_owned()));
         }
-        // A name that is not UTF-8 is a name as well.
+        // A name that is not UTF-8 is valid too.
         connection.execute("VACUUM INTO CAST(?1 AS TEXT)", [target.as_os_str().as_bytes()])?;
         connection.close().map_err(|(_, error)| error)?;
         Ok(None)
@@ -130,13 +130,13 @@ fn put_attachments(target: &Path, attached: &[Attachment]) -> rusqlite::Result<(
         return Ok(());
     }
     let mut connection = open_file(target, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    // No process reads the copy before it is complete, so that it needs no journal beside it.
+    // No process reads the copy before it is complete, so it needs no journal.
     connection.pragma_update(None, "journal_mode", "off")?;
     attachments::put(&mut connection, attached)?;
     connection.close().map_err(|(_, error)| error)
 }
 
-/// Gives a complete copy its name, unless another file has got it meanwhile.
+/// Gives a complete copy its name, unless another file has taken the name meanwhile.
 fn persist(copied: NamedTempFile, target: &Path) -> Result<File, BackupError> {
     copied.persist_noclobber(target).map_err(|failed| match failed.error.kind() {
         io::ErrorKind::AlreadyExists => BackupError::Exists { path: target.to_owned() },

@@ -1,5 +1,4 @@
-//! Reads of many keys at once, on a thread beside the shard's, which serves its other requests
-//! meanwhile.
+//! Reads of many keys at once, on a separate thread. The shard serves its other requests meanwhile.
 //!
 //! All keys of one call are read from one snapshot, so the call cannot yield in between: another read
 //! on the same connection would see the snapshot, too.
@@ -10,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::reader::Reader;
 use crate::store::{Key, StoreError};
 
-/// A call for up to this many keys is answered by the shard itself, in well under a millisecond.
+/// The shard itself answers a call for up to this many keys, in well under a millisecond.
 pub const MIN_KEYS: usize = 64;
 
 /// A connection for calls with many keys.
 pub struct BulkReader(Arc<Reader>);
 
-/// Tells the thread that the call's guest has ended.
+/// Signals the thread that the call's guest has ended.
 struct CancelOnDrop(Arc<AtomicBool>);
 
 impl Drop for CancelOnDrop {

@@ -1,8 +1,8 @@
 //! Copies the write-ahead log into the database, on a thread of its own, so that no commit waits for it.
 //!
-//! While the writer goes on, the log never ends, and SQLite cannot begin it anew. So the thread copies
-//! the log so far, which is the long part, and the writer copies the short rest when it has nothing else
-//! to do, or between two transactions once the log is long.
+//! While the writer writes, the log always has a rest that is not copied, and SQLite cannot restart it. So the thread
+//! copies the log so far, which is the long part. The writer copies the short rest when it is idle, or between two
+//! transactions once the log is long.
 
 use std::io;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use rusqlite::Connection;
 
 use crate::serving_threads::survive;
 
-/// Bytes in the log after which it is copied.
+/// The length of the log, in bytes, from which the thread copies it.
 const LOG_BYTES: usize = 16 * 1024 * 1024;
 
-/// Bytes in the log after which the writer does not wait for an idle moment to copy the rest.
+/// The length of the log, in bytes, from which the writer copies the rest without waiting for an idle moment.
 const LONG_LOG_BYTES: usize = 64 * 1024 * 1024;
 
-/// Bytes in the log that it has only if a reader keeps it from beginning anew.
+/// The length of the log, in bytes, that it reaches only if a reader keeps SQLite from restarting it.
 const ENDLESS_LOG_BYTES: u64 = 4 * LONG_LOG_BYTES as u64;
 
 const NAME: &str = "store-checkpoint";
@@ -36,23 +36,23 @@ pub struct Checkpointer {
     growth: LogGrowth,
 }
 
-/// Whether the log grows without end, which is told once.
+/// Whether the log grows without end, which the host reports once.
 #[derive(Default)]
 struct LogGrowth {
     is_told: bool,
 }
 
-/// The answer of SQLite to a checkpoint.
+/// SQLite's answer to a checkpoint.
 #[derive(Debug, PartialEq, Eq)]
 struct Checkpoint {
-    /// Length of the log since it was last begun anew.
+    /// Length of the log since SQLite last restarted it.
     log_bytes: u64,
     /// Bytes of it that are in the database.
     copied_bytes: u64,
 }
 
 impl Checkpointer {
-    /// `log_bytes` is the length of the log that was found at the start.
+    /// `log_bytes` is the length of the log at the start.
     pub fn start(connection: Connection, log_bytes: usize) -> io::Result<Self> {
         let (wake, woken) = sync_channel(1);
         let has_copied = Arc::new(AtomicBool::new(false));
@@ -63,7 +63,7 @@ impl Checkpointer {
         Ok(Self { wake: Some(wake), has_copied, thread: Some(thread), log_bytes, growth: LogGrowth::default() })
     }
 
-    /// Records a commit that has written this many bytes, after its requests were told.
+    /// Records a commit that has written this many bytes, after its requests got their results.
     pub fn record_commit(&mut self, bytes: usize, connection: &Connection) {
         self.log_bytes = self.log_bytes.saturating_add(bytes);
         if self.log_bytes < LOG_BYTES {
@@ -80,13 +80,13 @@ impl Checkpointer {
         }
     }
 
-    /// Copies the rest on the writer's connection, which writes nothing meanwhile, so that the next
-    /// transaction begins the log anew. It does nothing before the thread has copied the most of it.
+    /// Copies the rest on the writer's connection, which writes nothing meanwhile, so that the next transaction
+    /// restarts the log. Does nothing before the thread has copied most of the log.
     pub fn finish(&mut self, connection: &Connection) {
         if !self.has_copied.swap(false, Ordering::SeqCst) {
             return;
         }
-        // A rest that a reader keeps is copied with the next part.
+        // If a reader keeps a rest, a later round copies it.
         self.log_bytes = 0;
         if let Some(Checkpoint { log_bytes, copied_bytes }) = checkpoint(connection)
             && self.growth.is_new(log_bytes)
@@ -103,7 +103,7 @@ impl Checkpointer {
 }
 
 impl LogGrowth {
-    /// Whether a log of this length is to be told. It is told again after the log has begun anew.
+    /// Whether to report a log of this length. After SQLite has restarted the log, the host reports it again.
     fn is_new(&mut self, log_bytes: u64) -> bool {
         let was_told = std::mem::replace(&mut self.is_told, log_bytes > ENDLESS_LOG_BYTES);
         self.is_told && !was_told
@@ -128,8 +128,8 @@ fn copy_when_woken(connection: &Connection, woken: &Receiver<()>, has_copied: &A
     }
 }
 
-/// Copies the part of the log that no reader needs any more, without waiting. On an error everything stays
-/// in the log, from which it is read.
+/// Copies the part of the log that no reader needs, without waiting. On an error, everything stays in the log, where
+/// readers find it.
 fn checkpoint(connection: &Connection) -> Option<Checkpoint> {
     let copy = || {
         let page: u64 = connection.query_row("PRAGMA page_size", [], |row| row.get::<_, u32>(0))?.into();

@@ -1,4 +1,4 @@
-//! The store errors that errors of SQLite become.
+//! Maps errors of SQLite to store errors.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ fn problem(error: &rusqlite::Error) -> Option<StoreProblem> {
         | ErrorCode::PermissionDenied
         | ErrorCode::FileLockingProtocolFailed
         | ErrorCode::OutOfMemory => Some(StoreProblem::Unavailable),
-        // The statements are always the same, so that one which is wrong does not fit the tables that are there.
+        // The statements are constant, so a wrong one does not fit the present tables.
         ErrorCode::Unknown => Some(StoreProblem::Unusable),
         _ => None,
     }

@@ -1,15 +1,14 @@
 //! Checks every record of a database while it is served, or every page while no host has it open.
 //!
-//! SQLite recovers from a killed process and from a power cut by itself; this check looks for damage
-//! by a disk or a file system. Reading a large database before serving it would make each start
-//! slow, so a thread reads it while the host serves. A read of a damaged page is an error in any
-//! case, and the components' checksums detect changed bytes in a sound page, so no damaged value is
-//! served. Once damage is found the store refuses writes: undamaged values can still be read, and a
-//! restored backup loses nothing that was written after the damage.
+//! SQLite itself recovers from a killed process and from a power cut. This check looks for damage by a disk or a file
+//! system. Reading a large database before serving it would slow each start, so a thread reads it while the host
+//! serves. The host serves no damaged value: a read of a damaged page is always an error, and the components' checksums
+//! detect changed bytes in a sound page. Once damage is found, the store refuses writes. Undamaged values can still be
+//! read, and a restored backup loses nothing that was written after the damage.
 //!
-//! The thread reads the table, and then its index, in chunks, each in a transaction of its own: a
-//! transaction for as long as the whole check would keep the write-ahead log from beginning anew. Only
-//! [`check`] looks at pages of no record (free pages, pages that no other page leads to).
+//! The thread reads the table, and then its index, in chunks, each in a transaction of its own. One transaction for the
+//! whole check would keep SQLite from restarting the write-ahead log. Only [`check`] reads pages without records: free
+//! pages, and pages that no other page leads to.
 
 use std::io;
 use std::path::Path;
@@ -29,7 +28,7 @@ use crate::store::StoreHealth;
 /// How many findings [`check`] reports.
 const MAX_FINDINGS: usize = 100;
 
-/// The bytes and the rows that are read in one transaction: milliseconds.
+/// The bytes and the rows that one transaction reads, in milliseconds.
 const CHUNK_BYTES: usize = 4 * 1024 * 1024;
 const CHUNK_ROWS: usize = 10_000;
 
@@ -56,7 +55,7 @@ impl IntegrityCheck {
             Err(error) if is_damage(&error) => health.set_damaged(&error.to_string()),
             Err(error) => tracing::warn!(%error, "the check of the store could not be finished"),
         };
-        // It is logged at once, and not only when the host stops.
+        // A panic is logged now, not only when the host stops.
         let check = || {
             let _ = survive(NAME, check);
         };
@@ -112,8 +111,8 @@ fn read_records(connection: &Connection, interrupted: &AtomicBool) -> rusqlite::
     Ok(false)
 }
 
-/// Reads rows of `query` until a chunk is full. `visit` remembers where the next chunk begins. Returns
-/// whether that was the last row.
+/// Reads rows of `query` until a chunk is full. `visit` records where the next chunk begins. Returns whether the last
+/// row was read.
 fn read_chunk(
     connection: &Connection,
     query: &str,
@@ -143,7 +142,7 @@ fn read_chunk(
 /// Checks every page and the index of the database in `directory`, which no host may have open.
 /// Returns SQLite's findings, none if the database is sound.
 pub fn check(directory: &Path) -> Result<Vec<String>, OpenError> {
-    // All of it is checked below.
+    // Everything is checked below.
     let database = match Database::open(directory, false, 0) {
         Ok(database) => database,
         Err(OpenError::Damaged { finding, .. }) => return Ok(vec![finding]),

@@ -1,10 +1,10 @@
-//! Notices that another program has committed, or has cut off the write-ahead log, whose rest SQLite would go on to
-//! fill: a start after a crash would find none of it.
+//! Notices that another program has committed, or has truncated the write-ahead log. SQLite would continue to write
+//! after the cut, and a start after a crash would find nothing of it.
 //!
-//! SQLite cuts the log, too: at the end of a commit by the journal's size limit, and after a checkpoint by any
-//! program. A checkpoint that cuts it, and a commit of another program, change the header of the log's index, and with
-//! it `data_version`. So, if that is the same in two transactions of this connection, only this connection can have cut
-//! the log in between.
+//! SQLite truncates the log too: at the end of a commit by the journal's size limit, and after a checkpoint by any
+//! program. A checkpoint that truncates the log changes the header of the log's index, and with it `data_version`. So
+//! does a commit of another program. If `data_version` is equal in two transactions of this connection, only this
+//! connection can have truncated the log in between.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use rusqlite::Connection;
 /// The log's length after the writer's latest commit.
 pub struct LogLength {
     path: PathBuf,
-    /// `data_version` when it was last read. A commit of this connection does not change it.
+    /// `data_version` at its last read. A commit of this connection does not change it.
     version: Option<i64>,
     /// `data_version` in the transaction before, and the log's length after it; `None` if it was not committed.
     committed: Option<(i64, u64)>,
@@ -30,8 +30,8 @@ impl LogLength {
         Ok(self.version.replace(version) != Some(version))
     }
 
-    /// Whether the log is shorter than after the latest commit, without SQLite's doing. To be called once in each
-    /// transaction, before its first write, and after [`Self::has_foreign_commit`].
+    /// Whether the log is shorter than after the latest commit, and SQLite did not truncate it. Call it once in each
+    /// transaction, before its first write and after [`Self::has_foreign_commit`].
     pub fn is_cut_off(&mut self) -> bool {
         let expected = self.committed.take().filter(|(version, _)| self.version == Some(*version));
         expected.zip(self.length()).is_some_and(|((_, expected), length)| length < expected)

@@ -12,7 +12,7 @@ use super::page_check::check_pages;
 use crate::private_files;
 use crate::store::lock::{DataLock, LockError};
 
-/// The file's name in the data directory, the one that Spin uses.
+/// The file's name in the data directory, as Spin uses it.
 pub const FILE_NAME: &str = "sqlite_key_value.db";
 
 /// Spin's table, exactly as Spin creates it (its crate `key-value-spin`).
@@ -24,15 +24,15 @@ const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS spin_key_value (
     PRIMARY KEY (store, key)
 )";
 
-/// A table that is there while everything is copied into the database from another store.
+/// A table that exists during a copy from another store.
 pub const MARK_UNFINISHED: &str = "CREATE TABLE hexad_unfinished_copy (mark INTEGER)";
 pub const MARK_FINISHED: &str = "DROP TABLE hexad_unfinished_copy";
 
 /// How long a connection waits while a Spin with the same file open holds the lock for a transaction.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The same of a connection that reads on a shard's thread, which serves nothing meanwhile. Another program can keep
-/// a reader waiting only while it recovers the log.
+/// As [`BUSY_TIMEOUT`], for a connection that reads on a shard's thread, which serves nothing meanwhile. Another
+/// program can keep a reader waiting only while it recovers the log.
 pub const READ_BUSY_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Why a database could not be opened. Each text says what to do.
@@ -86,11 +86,11 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens the database in `directory`, and makes it if it is not there and `creates`. One of up to `checked_at_open`
-    /// bytes is checked as a whole.
+    /// Opens the database in `directory`, and makes a missing one if `creates`. Checks all of a database of up to
+    /// `checked_at_open` bytes.
     pub fn open(directory: &Path, creates: bool, checked_at_open: u64) -> Result<Self, OpenError> {
         let path = directory.join(FILE_NAME);
-        // Before the lock, whose file would be all that is there.
+        // Checked before the lock, whose file would otherwise be the only file in the folder.
         if !creates && !path.exists() && !path.is_symlink() {
             return Err(OpenError::NoStore { directory: directory.to_owned() });
         }
@@ -104,7 +104,7 @@ impl Database {
             }
             create(directory, &path)?;
         }
-        // Before SQLite sees the file.
+        // Checked before SQLite opens the file.
         if let Some(log) = log_of_another(&path) {
             return Err(OpenError::OtherLog { path, log });
         }
@@ -146,7 +146,7 @@ impl Database {
         Ok(connection)
     }
 
-    /// A connection that writes only pages that are in the log already, or values that no request waits for.
+    /// A connection that writes only pages that the log has already, or values that no request waits for.
     pub fn connect_checkpointer(&self) -> Result<Connection, OpenError> {
         self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)
     }
@@ -176,8 +176,8 @@ impl Database {
         self.is_checked
     }
 
-    /// Checks the header, the length and the table, and every page of a database that is small. So
-    /// damage is found at start, and not by the first request that reads the damaged page.
+    /// Checks the header, the length and the table, and every page of a small database. So the start finds damage, not
+    /// the first request that reads the damaged page.
     fn check(&mut self, checked_at_open: u64) -> Result<(), OpenError> {
         let damaged = |finding: &str| OpenError::Damaged { path: self.path.clone(), finding: finding.to_owned() };
         let length =
@@ -219,11 +219,11 @@ impl Database {
     }
 }
 
-/// The error of a database that cannot be opened. SQLite says that a disk is full if a write has failed for it, and
-/// otherwise only that the disk has failed, as when there is no room for the log's index.
+/// The error of a database that cannot be opened. SQLite reports a full disk if a write has failed for it. Otherwise it
+/// reports only a disk failure, for example without space for the log's index.
 fn open_error(path: &Path, source: rusqlite::Error, is_full: impl Fn(&Path) -> bool) -> OpenError {
     use rusqlite::ErrorCode::{CannotOpen, DatabaseCorrupt, DiskFull, NotADatabase, ReadOnly, SystemIoFailure};
-    // SQLite puts its files beside the one that a link leads to.
+    // SQLite puts its files beside the target of a symbolic link.
     let (path, real) = (path.to_owned(), fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()));
     let directory = real.parent().unwrap_or(&real).to_owned();
     match source.sqlite_error_code() {
@@ -235,7 +235,7 @@ fn open_error(path: &Path, source: rusqlite::Error, is_full: impl Fn(&Path) -> b
     }
 }
 
-/// Whether the disk has no room, or the user may have no more of it.
+/// Whether the disk is full, or the user may not use more of it.
 fn is_full(directory: &Path) -> bool {
     /// Further bytes that an empty store needs.
     const ROOM: usize = 64 * 1024;
@@ -243,7 +243,7 @@ fn is_full(directory: &Path) -> bool {
     written.is_err_and(|error| matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
 }
 
-/// SQLite opens a file that it may not write for reading, and says so at the first write.
+/// SQLite opens a read-only file, and reports it only at the first write.
 fn refuse_read_only(connection: &Connection) -> rusqlite::Result<()> {
     match connection.is_readonly("main")? {
         true => Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_READONLY), None)),
@@ -251,24 +251,24 @@ fn refuse_read_only(connection: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// The file beside the database with this ending. SQLite puts it beside the file that a link leads to.
+/// The file beside the database with this ending. SQLite puts it beside the target of a symbolic link.
 fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()).into_os_string();
     path.push(ending);
     path.into()
 }
 
-/// The first of the database's files that is there and is no regular file. SQLite, which opens them by their names,
-/// would wait for a program at the other end of a pipe.
+/// The first of the database's existing files that is no regular file. SQLite, which opens them by their names, would
+/// wait for a program at the other end of a pipe.
 pub fn irregular_file(path: &Path) -> Option<PathBuf> {
     let mut files = ["", "-wal", "-shm", "-journal"].into_iter().map(|ending| beside(path, ending));
     files.find(|file| fs::metadata(file).is_ok_and(|metadata| !metadata.is_file()))
 }
 
-/// The write-ahead log beside the database at `path`, if it is of another database that was there before.
+/// The write-ahead log beside the database at `path`, if it belongs to another database that was there before.
 ///
-/// SQLite replays whatever log it finds. A database whose header has no write-ahead log, as that of each backup, has
-/// never had one: SQLite marks the header, on disk, before it makes the log. A host does so at its start.
+/// SQLite replays any log that it finds. A database without a log in its header, such as a backup, has never had one:
+/// SQLite marks the header, on disk, before it makes the log. A host does so at its start.
 pub fn log_of_another(path: &Path) -> Option<PathBuf> {
     /// Two bytes of the header, each 1 without a write-ahead log and 2 with one.
     const FORMATS: (u64, [u8; 2]) = (18, [1; 2]);
@@ -278,9 +278,9 @@ pub fn log_of_another(path: &Path) -> Option<PathBuf> {
     (read.is_ok() && formats == FORMATS.1 && fs::metadata(&log).is_ok_and(|log| log.len() > 0)).then_some(log)
 }
 
-/// Opens a database that is there: without SQLITE_OPEN_CREATE, a missing file is an error and not an empty store.
+/// Opens an existing database: without SQLITE_OPEN_CREATE, a missing file is an error and not an empty store.
 pub fn open_file(path: &Path, mode: OpenFlags) -> rusqlite::Result<Connection> {
-    // SQLite takes a name that begins with `file:` for an address. An absolute one does not.
+    // SQLite reads a name that begins with `file:` as a URI. An absolute path does not begin so.
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     Connection::open_with_flags(path, mode | OpenFlags::SQLITE_OPEN_NO_MUTEX)
 }
@@ -304,7 +304,7 @@ fn create(directory: &Path, path: &Path) -> Result<(), OpenError> {
             _ => {}
         }
     }
-    // SQLite fills an empty file. One that it makes itself could be read by other users.
+    // SQLite fills an empty file. If SQLite made the file, other users could read it.
     private_files::create(&unfinished).map_err(directory_error)?;
     let fill = || {
         let connection = open_file(&unfinished, OpenFlags::SQLITE_OPEN_READ_WRITE)?;

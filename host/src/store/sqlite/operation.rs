@@ -8,7 +8,7 @@ use crate::store::{CasOutcome, Key, LedgerEntry, StoreError};
 pub enum SqliteWrite {
     Set {
         pairs: Vec<(Key, Vec<u8>)>,
-        /// Of the caller's budget, released once SQLite has the values.
+        /// A permit of the caller's budget, released once SQLite has the values.
         permit: OwnedSemaphorePermit,
     },
     Delete(Vec<Key>),
@@ -26,9 +26,9 @@ pub enum SqliteWrite {
 }
 
 impl SqliteWrite {
-    /// The memory that it takes in the queue.
+    /// The memory that the write takes in the queue.
     pub fn bytes(&self) -> usize {
-        // Bytes that a queued key takes beside its text.
+        // Bytes that a queued key takes in addition to its text.
         const KEY: usize = 64;
         match self {
             SqliteWrite::Set { pairs, .. } => pairs.iter().map(|(key, value)| KEY + key.key.len() + value.len()).sum(),
@@ -40,8 +40,8 @@ impl SqliteWrite {
         }
     }
 
-    /// About how many bytes it adds to the write-ahead log: its values, and for each key a page of the
-    /// table and a page of the index.
+    /// About how many bytes the write adds to the write-ahead log: its values, and for each key a page of the table and
+    /// a page of the index.
     pub fn log_bytes(&self) -> usize {
         const PAGES: usize = 2 * 4096;
         match self {
@@ -53,7 +53,7 @@ impl SqliteWrite {
     }
 
     pub fn refuse(self, error: &StoreError) {
-        // Sending fails if the request was cancelled.
+        // If the request was cancelled, sending fails.
         match self {
             SqliteWrite::Set { .. } | SqliteWrite::Delete(_) => {}
             SqliteWrite::Increment { reply, .. } => drop(reply.send(Err(error.clone()))),
@@ -73,6 +73,6 @@ pub enum Message {
 pub struct QueuedWrite {
     pub operation: SqliteWrite,
     pub entry: LedgerEntry,
-    /// Of the queue's budget; for a deletion, also of its request's.
+    /// A permit of the queue's budget and, for a deletion, one of its request's budget.
     pub queue_permit: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
 }

@@ -13,7 +13,7 @@ const EXISTS: &str = "SELECT 1 FROM spin_key_value WHERE store = ?1 AND key = ?2
 /// Keys compare as bytes: the column has SQLite's default collation.
 const LIST: &str = "SELECT key FROM spin_key_value
     WHERE store = ?1 AND key >= ?2 AND key > ?3 ORDER BY key LIMIT ?4";
-/// Without the host's own records.
+/// Leaves out the host's own records.
 const CONTENTS: &str =
     "SELECT store, count(*) FROM spin_key_value WHERE store <> '.hexad' GROUP BY store ORDER BY store";
 
@@ -43,7 +43,7 @@ impl Reader {
         let mut keys = Vec::new();
         for key in rows {
             let key = key?;
-            // Keys are sorted, so the first one without the prefix is after all that have it.
+            // Keys are sorted, so the first one without the prefix comes after all keys with it.
             if !key.starts_with(prefix) {
                 break;
             }
@@ -56,7 +56,7 @@ impl Reader {
         self.get_many_unless(keys, limit, &AtomicBool::new(false))
     }
 
-    /// The same, until `cancelled` is set; the values that are read by then are of no use.
+    /// As [`get_many`](Self::get_many), until `cancelled` is set; the values read by then are useless.
     pub fn get_many_unless(
         &self,
         keys: &[Key],
@@ -96,13 +96,13 @@ impl Reader {
     }
 }
 
-/// The value of `key` as `connection` sees it, with the open transaction if that is the writer's.
+/// The value of `key` as `connection` sees it. The writer's connection also sees its open transaction.
 pub fn get(connection: &Connection, key: &Key) -> rusqlite::Result<Option<Vec<u8>>> {
     connection.prepare_cached(GET)?.query_row((&*key.store, &*key.key), value).optional()
 }
 
-/// A value that another program, or damage, has given another type is its text: the component that owns the key judges
-/// its bytes as it does any, and the other keys of a request are read.
+/// If another program or damage has given a value another type, its text is read. The component that owns the key
+/// judges the bytes as usual, and the other keys of a request are read.
 fn value(row: &Row<'_>) -> rusqlite::Result<Vec<u8>> {
     Ok(match row.get_ref(0)? {
         ValueRef::Blob(value) | ValueRef::Text(value) => value.to_vec(),

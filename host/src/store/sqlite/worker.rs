@@ -1,8 +1,8 @@
 //! The work of the writer thread: transactions, their commits, and the consequences of a failed one.
 //!
-//! The thread applies operations in the order of the queue, inside a transaction that stays open
-//! until a request waits for durability, the transaction is large, or it is some milliseconds old.
-//! Operations that arrive during a flush go into the next transaction together.
+//! The thread applies operations in the order of the queue, inside an open transaction. It commits once a request waits
+//! for durability, the transaction is large, or it is some milliseconds old. Operations that arrive during a flush go
+//! into the next transaction together.
 
 use std::mem;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub struct Faults {
 /// The writer's state, which the thread owns. If it panics, the fields are dropped in this order.
 pub struct Worker {
     pub messages: Receiver<Message>,
-    /// Before the connection is closed, which may remove the log.
+    /// Dropped before the connection, whose close may remove the log.
     pub end_notice: EndNotice,
     pub checkpointer: Checkpointer,
     pub connection: Connection,
@@ -59,7 +59,7 @@ pub struct Worker {
     pub commits: Arc<AtomicU64>,
     pub clock: Arc<ChangeClock>,
     pub health: Arc<StoreHealth>,
-    /// On a full disk every transaction fails.
+    /// On a full disk, every transaction fails.
     pub log_throttle: LogThrottle,
     #[cfg(test)]
     pub faults: Arc<Faults>,
@@ -96,7 +96,7 @@ struct Batch {
 }
 
 impl Worker {
-    /// Writes until it is told to stop.
+    /// Writes until the stop message.
     pub fn run(mut self, mut probe: WriteProbe) {
         loop {
             let wait = probe.wait(&self.health).map_or(FOLLOW_EVERY, |wait| wait.min(FOLLOW_EVERY));
@@ -115,7 +115,7 @@ impl Worker {
             }
         }
         drop(self.end_notice);
-        // Before the last connection, whose end moves the log into the database and removes it.
+        // Dropped before the last connection, whose end moves the log into the database and removes it.
         drop(self.checkpointer);
         if let Err((_, error)) = self.connection.close() {
             tracing::warn!(%error, "the store was not closed cleanly; its write-ahead log remains");
@@ -136,13 +136,13 @@ impl Worker {
     /// Looks for commits of other programs while no request writes.
     fn follow_idly(&mut self) {
         if let Err(error) = self.follow() {
-            // The next transaction finds out what it is.
+            // The next transaction finds out the cause.
             self.clock.invalidate_all();
             tracing::debug!(%error, "it is not known whether another program has changed the store");
         }
     }
 
-    /// Lets go of all cached values if another program has committed.
+    /// Invalidates all cached values if another program has committed.
     fn follow(&mut self) -> rusqlite::Result<()> {
         if self.log_length.has_foreign_commit(&self.connection)? {
             self.clock.invalidate_all();
@@ -156,8 +156,8 @@ impl Worker {
         let filled = self.fill(first, &mut batch);
         match filled.and_then(|()| self.commit(&batch).map_err(|error| classify_commit(&error))) {
             Ok(()) => {
-                // Before the requests get their results, because their next writes look at it. A transaction without a
-                // change does not show that the store can be written.
+                // Recorded before the requests get their results, because their next writes read it. A transaction
+                // without a change does not show that the store takes writes.
                 if !batch.changed.is_empty() {
                     self.log_length.record_commit();
                     self.health.record_commit(batch.bytes);
@@ -170,7 +170,7 @@ impl Worker {
         batch.is_last
     }
 
-    /// Undoes the transaction and tells its requests.
+    /// Undoes the transaction, and gives its requests the error.
     fn fail(&self, batch: &mut Batch, error: &StoreError) {
         self.health.count_failed_transaction();
         record_failure(&self.health, error, batch.bytes);
@@ -189,7 +189,7 @@ impl Worker {
     }
 
     fn roll_back(&self) {
-        // After some errors SQLite has rolled back by itself.
+        // After some errors, SQLite itself has rolled back.
         if !self.connection.is_autocommit()
             && let Err(error) = self.execute("ROLLBACK")
         {
@@ -197,9 +197,9 @@ impl Worker {
         }
     }
 
-    /// Finds out whether a store can be used that was opened just now, or failed.
+    /// Checks whether a newly opened store, or a failed one, can be used.
     pub fn probe(&mut self) {
-        // Nothing is written to a damaged database.
+        // The host writes nothing to a damaged database.
         let Some(bytes) = self.health.probe_bytes().filter(|_| self.health.damage().is_none()) else { return };
         match self.begin().and_then(|()| write_probe::run(&self.connection, bytes)) {
             Ok(()) => self.health.record_probe(),
@@ -230,7 +230,7 @@ impl Worker {
             self.connection.busy_timeout(wait)?;
             self.execute("BEGIN IMMEDIATE")
         };
-        // Once the lock was waited for in vain, no request waits for it again: each would keep its instance from reads.
+        // After one wait for the lock in vain, no request waits for it again: each would keep its instance from reads.
         let LockWait { busy_after, total } = self.lock_wait;
         let first = if self.health.is_busy() { Duration::ZERO } else { busy_after.min(total) };
         let Err(error) = lock(first).map_err(StoreError::from) else { return Ok(()) };
@@ -298,11 +298,11 @@ impl Worker {
         Ok(())
     }
 
-    /// Applies one operation. An error of the engine is returned and ends the transaction; an error of
-    /// the operation is sent to its request.
+    /// Applies one operation. An error of the engine is returned and ends the transaction. An error of the operation
+    /// goes to its request.
     fn apply(&self, write: QueuedWrite, batch: &mut Batch) -> rusqlite::Result<()> {
         let QueuedWrite { operation, entry, queue_permit } = write;
-        // After a failed write of a request its later ones are refused: they may refer to it.
+        // After a failed write of a request, its later writes are refused: they may refer to it.
         if let Err(error) = entry.check() {
             operation.refuse(&error);
             entry.fail(error);

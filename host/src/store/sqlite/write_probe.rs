@@ -1,4 +1,4 @@
-//! Finds out whether a database can be used, or can be used again: uses a value of its own as requests do.
+//! Checks whether a database can be used, or can be used again: a probe uses a value of its own as requests do.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::classify::classify_commit;
 use crate::store::{ErrorKind, StoreError, StoreHealth, StoreProblem};
 
-/// No component can open a store with this label: labels of the manifest have no dot in front.
+/// No component can open a store with this label: labels in the manifest have no leading dot.
 const PUT: &str = "INSERT INTO spin_key_value (store, key, value) VALUES ('.hexad', 'write-probe', zeroblob(?1))
     ON CONFLICT (store, key) DO UPDATE SET value = zeroblob(?1)";
 const GET: &str = "SELECT length(value) FROM spin_key_value WHERE store = '.hexad' AND key = 'write-probe'";
@@ -31,7 +31,7 @@ impl WriteProbe {
         self.due.map(|due| due.saturating_duration_since(Instant::now()))
     }
 
-    /// Whether it is time for a probe. It returns that once.
+    /// Whether a probe is due. Returns true once for each.
     pub fn take_due(&mut self) -> bool {
         self.due.take_if(|due| *due <= Instant::now()).is_some()
     }
@@ -42,7 +42,7 @@ pub fn run(connection: &Connection, bytes: usize) -> Result<(), StoreError> {
     let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
     let of_commit = |error| classify_commit(&error);
     connection.execute(PUT, [bytes]).map_err(of_commit)?;
-    // The value is removed in a transaction of its own, so that it does take up its room.
+    // A separate transaction removes the value, so that the value needs disk space.
     connection.execute_batch("COMMIT").map_err(of_commit)?;
     let found = connection.query_row(GET, [], |row| row.get::<_, i64>(0)).optional()?;
     connection.execute(REMOVE, []).map_err(of_commit)?;
@@ -56,14 +56,14 @@ pub fn run(connection: &Connection, bytes: usize) -> Result<(), StoreError> {
 pub fn record_failure(health: &StoreHealth, error: &StoreError, bytes: usize) {
     match (error, error.kind()) {
         (StoreError::Damaged(finding), _) => health.set_damaged(finding),
-        // It lasts: no probe can end it.
+        // The problem is permanent: no probe can end it.
         (StoreError::Unavailable { problem: StoreProblem::Removed | StoreProblem::Unlocked, .. }, _) => {}
         (StoreError::Unavailable { reason, .. } | StoreError::Unknown { reason, .. }, kind) => {
             if let ErrorKind::Unavailable(problem) | ErrorKind::Unknown(problem) = kind {
                 health.begin_outage(problem, reason, bytes);
             }
         }
-        // A trigger or a constraint of another program, or a request that is odd: a probe finds out.
+        // A trigger or a constraint of another program, or an odd request: a probe finds out.
         (StoreError::Engine(_), _) => health.suspect(),
         _ => {}
     }

@@ -1,4 +1,4 @@
-//! A server that is busy with others, or whose standby stands still.
+//! A server that is busy with others, or whose standby is stopped.
 
 use std::pin::pin;
 use std::time::Instant;
@@ -19,7 +19,7 @@ async fn cached_values_are_used_while_another_database_has_an_old_transaction() 
     let elsewhere = connect(&server.new_database("elsewhere")).await;
     elsewhere.batch_execute("begin; select pg_current_xact_id();").await.unwrap();
     write(&*backend, "a", b"1").await;
-    // All changes are younger than that transaction, and old enough to be removed.
+    // All changes are younger than the transaction above, and old enough to be removed.
     server.sql_in("memory", "update hexad.change set at = now() - interval '11 minutes';");
     server.sql_in("memory", sql::PRUNE);
     assert_eq!(server.sql_in("memory", "select count(*) from hexad.change;").trim(), "0");
@@ -90,7 +90,7 @@ async fn while_a_standby_stands_still_reads_go_on_and_writes_are_told_to_try_aga
         let name = format!("stalled/{number}");
         match create(number).await.unwrap() {
             CasOutcome::Swapped => {}
-            // Its outcome was unknown.
+            // The outcome of this swap was unknown.
             lost => assert_eq!(lost, CasOutcome::Lost(Some(vec![number]))),
         }
         assert_eq!(read(&*backend, &name).await, Some(vec![number]));
@@ -98,8 +98,8 @@ async fn while_a_standby_stands_still_reads_go_on_and_writes_are_told_to_try_aga
     assert_eq!(host.store.status_reader()().reconnects, 0);
 }
 
-/// An operator ends the waits: the server then tells that the commit is done, though no standby has it. Only a
-/// warning says that, which the role, the database or the URL may ask the server not to send.
+/// An operator ends the waits. The server then reports the commit as done, although no standby has it. Only a warning
+/// says so, and the role, the database or the URL may suppress it.
 #[tokio::test]
 async fn a_commit_whose_wait_for_a_standby_is_cancelled_is_of_unknown_outcome() {
     let Some(server) = start(&[]) else { return };
@@ -161,7 +161,7 @@ async fn a_write_waits_for_a_connection_for_as_long_as_others_are_given_back() {
     };
     let (earlier, last, ()) = tokio::join!(earlier, link.writers().idle_by(soon, latest), give_back);
     assert!(earlier.len() == 3 && last.is_some() && began.elapsed() > Duration::from_secs(1));
-    // Now none is given back.
+    // Now no connection is given back.
     assert!(link.writers().idle_by(Instant::now() + Duration::from_millis(10), latest).await.is_none());
 }
 
@@ -202,7 +202,7 @@ async fn the_serving_record_is_read_while_all_write_connections_are_busy() {
         fleet.read().unwrap()
     });
     assert_eq!(serving.await.unwrap(), ServingRow { revision: 1, record: "{}".to_owned() });
-    // A host that has read it knows of the change.
+    // A host that has read the record knows of the change.
     assert!(!clock.clock().is_unchanged_since(before, slot));
 }
 

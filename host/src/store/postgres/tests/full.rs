@@ -1,4 +1,4 @@
-//! A server without room.
+//! A server without disk space.
 
 use super::*;
 use crate::store::StoreProblem;
@@ -14,7 +14,7 @@ async fn a_host_whose_server_has_no_room_is_not_ready_until_it_has() {
     backend.set(&ledger, key("a"), vec![1; 100_000], permit()).await.unwrap();
     backend.durable(&ledger).await.unwrap_err();
     assert_eq!(problem(), Some(StoreProblem::Full));
-    // A response of the server does not end it.
+    // A response of the server does not end the outage.
     let responses = host.store.status_reader();
     let before = responses().barriers;
     wait_until_async(SOON, "responses to three barriers", async || responses().barriers >= before + 3).await;
@@ -26,7 +26,7 @@ async fn a_host_whose_server_has_no_room_is_not_ready_until_it_has() {
         "0",
         "the probe leaves nothing"
     );
-    // A swap that is refused counts as well.
+    // A refused swap counts too.
     server.sql_in("crowded", "create trigger full_disk before insert on hexad.kv execute function full_disk();");
     backend.cas(&Ledger::default(), key("root"), None, b"1".to_vec()).await.unwrap_err();
     assert_eq!(problem(), Some(StoreProblem::Full));

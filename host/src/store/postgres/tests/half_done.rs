@@ -32,7 +32,7 @@ async fn a_request_of_which_a_later_value_is_refused_may_have_stored_something()
     backend.set(&ledger, key("second"), b"2".to_vec(), permit()).await.unwrap();
     let error = backend.durable(&ledger).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Unavailable(_)) && ledger.may_have_stored(), "{error}");
-    // A request that was refused as a whole has stored nothing.
+    // A request that was refused completely has stored nothing.
     let ledger = Ledger::default();
     backend.set(&ledger, key("third"), b"3".to_vec(), permit()).await.unwrap();
     backend.durable(&ledger).await.unwrap_err();
@@ -57,7 +57,7 @@ async fn a_root_does_not_rest_on_a_value_that_was_read_before_a_crash() {
         server.kill();
         server.resume();
         until_readable(&*backend, "root").await;
-        // This one has no need to store the value again, and names it.
+        // This request need not store the value again, and names it.
         let error = backend.cas(&reading, key("root"), None, b"names it".to_vec()).await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Unavailable(_)), "{error}");
         assert_eq!(until_readable(&*backend, "root").await, None);

@@ -6,7 +6,7 @@ use super::*;
 async fn a_read_is_planned_once() {
     let Some(server) = start(&[]) else { return };
     let host = Host::open(&server.new_database("planned"));
-    // Rows and their statistics, so that a plan of its own for each change would look cheaper.
+    // Rows and their statistics make a separate plan for each change look cheaper.
     let changes = "insert into hexad.change (xid, store, keys)
                    select n::text::xid8, 'default', array['k' || n] from generate_series(1, 500) n; analyze;";
     server.sql_in("planned", changes);
@@ -62,7 +62,7 @@ async fn a_barrier_without_news_asks_for_the_snapshot_alone_and_misses_none() {
     let (backend, writer) = (host.store.backend(0), other.store.backend(0));
     for round in 0..20_u8 {
         write(&*writer, "a", &[round]).await;
-        // The first barrier finds the change, the others find that there is nothing new.
+        // The first barrier finds the change, and the others find nothing new.
         for _ in 0..5 {
             assert_eq!(read(&*backend, "a").await, Some(vec![round]));
         }

@@ -1,4 +1,4 @@
-//! Connections that end while they are used, or are not used for long.
+//! Connections that end while they are used, or that are idle for long.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ async fn a_barrier_whose_connection_ends_is_passed_over_the_next_one() {
         until_readable(&*backend, "nothing").await;
         proxy.stall(true);
         let cut = async {
-            // The barrier is under way by then.
+            // By then, the barrier is in progress.
             tokio::time::sleep(Duration::from_millis(100)).await;
             proxy.cut();
             proxy.stall(false);

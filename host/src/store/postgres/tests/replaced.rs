@@ -3,7 +3,8 @@
 use super::*;
 use crate::store::StoreProblem;
 
-/// Ends the connections of hosts to a database, which takes no others until it has this name.
+/// Renames a database. The connections of hosts end, and the server takes no others before the database has its new
+/// name.
 fn rename(server: &Server, from: &str, to: &str) {
     server.sql(&format!(
         "alter database {from} allow_connections false;
@@ -13,7 +14,7 @@ fn rename(server: &Server, from: &str, to: &str) {
     ));
 }
 
-/// Waits until the host says so.
+/// Waits until the host reports this problem.
 async fn until_reason(host: &Host, problem: StoreProblem, part: &str) {
     let is_said = || {
         let failure = host.store.health().failure();
@@ -72,7 +73,7 @@ async fn another_store_of_the_same_name_is_refused() {
     let queued = backend.set(&ledger, key("a"), b"2".to_vec(), permit()).await;
     queued.and(backend.durable(&ledger).await).unwrap_err();
     assert_eq!(server.sql_in("forge", "select count(*) from hexad.kv where store = 'default';").trim(), "0");
-    // A host that is started means it.
+    // A newly started host accepts this store.
     drop(Host::open(&url));
 
     rename(&server, "forge", "other");
@@ -104,7 +105,7 @@ async fn a_store_of_an_earlier_build_gets_one_id_of_all_hosts() {
     let Some(server) = start(&[]) else { return };
     let (url, other) = (server.new_database("forge"), server.new_database("other"));
     drop(Host::open(&url));
-    // As an earlier build has left it.
+    // As an earlier build left it.
     server.sql_in("forge", "delete from hexad.kv;");
     let id_of = |host: &Host| host.store.present_link().unwrap().store_id.clone();
     let hosts = std::thread::scope(|scope| {
@@ -115,7 +116,7 @@ async fn a_store_of_an_earlier_build_gets_one_id_of_all_hosts() {
     assert!(hosts.iter().all(|host| id_of(host) == id));
     assert_ne!(id, id_of(&Host::open(&other)));
 
-    // A host that knows it makes no other one.
+    // A host that knows the id makes no other one.
     server.sql_in(
         "forge",
         "delete from hexad.kv;
@@ -139,7 +140,7 @@ async fn a_server_without_the_store_does_not_take_the_place_of_one_that_is_away(
     let backend = host.store.backend(0);
     write(&*backend, "a", b"1").await;
     first.kill();
-    // The first one may come back at any time.
+    // The first server may return at any time.
     until_reason(&host, StoreProblem::Unavailable, "the tables of the store are gone").await;
     assert_eq!(second.sql_in("forge", "select to_regnamespace('hexad') is null;").trim(), "t");
     first.resume();

@@ -8,7 +8,7 @@ use crate::store::Watch;
 /// Uses up transaction ids.
 const AGE: &str = "do $$ begin for i in 1..20000 loop perform pg_current_xact_id(); commit; end loop; end $$;";
 
-/// Reads a cached value, and follows the record of what the hosts serve, as requests do.
+/// Reads a cached value, and follows the hosts' shared record, as requests do.
 async fn use_as_before(host: &Host, value: &[u8]) {
     let (backend, fleet) = (host.store.backend(0), host.store.fleet());
     let followed = Arc::new(Watch::new(fleet.clock(), &FleetStore::key()));
@@ -56,7 +56,7 @@ async fn a_host_that_connects_forgets_no_change_of_its_server() {
     let long = connect(&url).await;
     long.batch_execute("begin; insert into hexad.change (store, keys) values ('default', '{a}');").await.unwrap();
     write(&*host.store.backend(0), "a", b"2").await;
-    // Without those of the values that hosts write to find out whether they can.
+    // Leaves out the values of the hosts' probes.
     let count = "select count(*) from hexad.change where store = 'default';";
     let before = server.sql_in("forge", count);
     drop(Host::open(&url));

@@ -40,7 +40,7 @@ async fn a_statement_that_takes_long_is_waited_for_while_the_server_responds() {
     control.batch_execute("begin; lock table hexad.kv;").await.unwrap();
     let responses = host.store.status_reader();
     let before = responses().barriers;
-    // Two of them are asked for by the read itself, and the others every second.
+    // The read itself asks for two barriers, and the others come every second.
     let release = async {
         wait_until_async(SOON, "responses to four barriers", async || responses().barriers >= before + 4).await;
         control.batch_execute("commit").await.unwrap();

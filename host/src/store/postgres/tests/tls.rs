@@ -37,7 +37,7 @@ impl Secret {
         Host::try_open(&url, &Passwords::default()).map(drop).map_err(|error| error.to_string())
     }
 
-    /// Asks until the answer is as expected: the server reads its files again a moment after it was told to.
+    /// Tries until the answer is as expected: the server reads its files again a moment after its signal.
     #[track_caller]
     fn ask_until(&self, authority: &Issued, expected: impl Fn(&Result<(), String>) -> bool) {
         wait_for_ok(SOON, "the expected answer", || {
@@ -64,7 +64,7 @@ fn the_name_and_the_authority_of_a_server_are_checked() {
     secret.ask_until(&right, Result::is_ok);
 }
 
-/// As `openssl req -x509` makes one, which PostgreSQL's manual advises.
+/// A certificate of `openssl req -x509`, which PostgreSQL's manual advises.
 #[test]
 fn a_certificate_that_the_server_has_signed_as_an_authority_is_accepted_if_it_is_the_named_one() {
     let Some(secret) = Secret::start() else { return };
@@ -80,7 +80,7 @@ fn a_certificate_that_the_server_has_signed_as_an_authority_is_accepted_if_it_is
     secret.ask_until(&good, Result::is_ok);
     let answer = secret.ask(&other);
     assert!(is_refused(&answer, "sslrootcert"), "{answer:?}");
-    // The name and the time count all the same.
+    // The name and the period of validity count nevertheless.
     let elsewhere = issue("db.example", 4000);
     secret.install(&elsewhere);
     secret.ask_until(&elsewhere, |answer| is_refused(answer, "not valid for name"));

@@ -20,15 +20,15 @@ pub enum Fault {
     Crash,
     /// The server stands still for a while.
     Stop,
-    /// One of so many connections is ended.
+    /// About one of this many connections ends.
     End(u64),
-    /// The connections are cut by the network.
+    /// The network breaks the connections.
     Cut,
     /// The network delivers nothing for a while.
     Stall,
-    /// The server refuses writes for a while, as it does when there is no room.
+    /// The server refuses writes for a while, as it does when its disk is full.
     NoRoom,
-    /// There is no room in its file system for a while: it may also end.
+    /// The server's file system is full for a while: the server may also end.
     FullDisk,
     /// The server's clock is an hour ahead when it removes old changes.
     ClockAhead,
@@ -37,7 +37,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The first ones show every defect.
+    /// The first faults show every defect.
     pub const ALL: [Self; 12] = [
         Self::Crash,
         Self::Stop,
@@ -53,7 +53,7 @@ impl Fault {
         Self::Clock(0),
     ];
 
-    /// Whether it can be done to this server.
+    /// Whether this server supports the fault.
     pub fn is_possible(self, server: &Server) -> bool {
         match self {
             Self::FullDisk => server.has_file_system,
