@@ -55,7 +55,7 @@ pub struct Host {
     stop: watch::Sender<StopDeadline>,
     deployer: Arc<Deployer>,
     supervisor: Option<Supervisor>,
-    /// Where several hosts share the store.
+    /// Set where several hosts share the store.
     follower: Option<Follower>,
     background_tasks: Arc<BackgroundTasks>,
     admin: Option<Admin>,
@@ -64,9 +64,9 @@ pub struct Host {
     runtime: Arc<Runtime>,
     store: Engine,
     memory: (Arc<MemoryBudget>, MemoryDivision),
-    /// Bounds the instances that wait for their clients.
+    /// Limits the stalled instances of all components.
     stalled: Arc<StalledPermits>,
-    /// The settings of each listener, once.
+    /// The settings of each listener, without duplicates.
     ingresses: Arc<Mutex<Vec<Arc<Ingress>>>>,
     threads: ServingThreads,
 }
@@ -74,8 +74,7 @@ pub struct Host {
 impl Host {
     /// Opens the store, loads and checks every component, and starts the shards.
     ///
-    /// It blocks: for milliseconds when the compiled code is in the runtime's cache, for seconds
-    /// when it is not.
+    /// It blocks: for milliseconds if the runtime's cache has the compiled code, otherwise for seconds.
     pub fn start(runtime: &Arc<Runtime>, manifest: Manifest, options: &Options) -> Result<Self, StartError> {
         let Manifest { path, mut components, routes, .. } = manifest;
         let position = |id: &str| components.iter().position(|component| component.id == id);
@@ -112,7 +111,7 @@ impl Host {
             };
             chosen.push((Arc::new(component), wasm));
         }
-        // A component's check may have read a damaged page. Its own error does not name the file.
+        // A component's check may have read a damaged page, and its error does not name the file.
         let outbound = OutboundFactory::new(options.outbound.clone(), options.threads.get(), memory.clone())?;
         let stalled = StalledPermits::new(options.stalled_instances);
         let services = load_slots(runtime, chosen, &backends, &outbound, (&memory, &stalled))
@@ -135,7 +134,7 @@ impl Host {
         let follower = fleet.map(|fleet| Follower::start(deployer.clone(), fleet, threads.clone()));
         let follower = follower.transpose().map_err(StartError::Thread)?;
         let (stop, stopped) = watch::channel(None);
-        // On PostgreSQL a shard's reads have a connection of their own, and so a process of the server.
+        // On PostgreSQL, each shard reads by its own connection, and so by its own process of the server.
         let follows_load = options.postgres.is_none();
         let shard_options = ShardOptions { count: shards, follows_load, busy_poll: options.busy_poll };
         let shards = Shard::start_all(&shard_options, &application, &stopped, &threads);
@@ -174,7 +173,7 @@ impl Host {
         response.unwrap_or_else(Application::stopping_response)
     }
 
-    /// Listens on `address` as well, and returns the real address; port 0 stands for any free port.
+    /// Also listens on `address`, and returns the real address. Port 0 stands for any free port.
     pub fn listen(&mut self, address: SocketAddr) -> io::Result<SocketAddr> {
         let ingress = Ingress::new(IngressOptions::default()).map_err(io::Error::other)?;
         self.serve(acceptor::bind(address)?, Arc::new(ingress))
@@ -194,10 +193,10 @@ impl Host {
         Ok(address)
     }
 
-    /// Opens the admin listener on `address`, and returns its address and its token. The host makes a
-    /// token if none is given.
+    /// Opens the admin listener on `address`, and returns its address and its token. Without a given token, the host
+    /// makes one.
     pub fn administer(&mut self, address: SocketAddr, token: Option<String>) -> io::Result<AdminAccess> {
-        // The admin listener must not keep the store open, nor a shard alive.
+        // The admin listener must not keep the store open or a shard alive.
         let (started, commits) = (Instant::now(), self.store.commit_counter());
         let loads: Vec<_> = self.shards.iter().map(Shard::load_counter).collect();
         let polling: Vec<_> = self.shards.iter().map(Shard::polling).collect();
@@ -248,7 +247,7 @@ impl Host {
         Ok(access)
     }
 
-    /// Has the first so many shards serve, whatever the load from now on.
+    /// From now on, the first `shards` shards serve, whatever the load.
     pub fn serve_on(&self, shards: usize) {
         if let Some(shard) = self.shards.first() {
             shard.balance().fix(shards);
@@ -260,12 +259,12 @@ impl Host {
         self.shards.iter().map(Shard::load).collect()
     }
 
-    /// Starts the maintenance that the manifest declares, now and after each reload.
+    /// Starts the manifest's maintenance, now and after each reload.
     pub fn maintain(&self) -> io::Result<()> {
         self.background_tasks.start()
     }
 
-    /// Applies manifests that are read again, on any thread.
+    /// Applies a manifest that was read again. It may be used on any thread.
     pub fn reloader(&self) -> Reloader {
         Reloader::new(&self.deployer, &self.background_tasks)
     }
@@ -290,14 +289,13 @@ impl Host {
         self.store.commit_counter().load(Ordering::Relaxed)
     }
 
-    /// Says that the host is about to stop, and goes on serving: `/readyz` is false from now on, and
-    /// components are not swapped any more.
+    /// Announces the stop and goes on serving: from now on `/readyz` is false, and the host swaps no components.
     pub fn drain(&self) {
         self.deployer.close();
     }
 
-    /// Has the host stop accepting, from any thread, and gives requests under way at most `grace`. The rest of the stop
-    /// is left to [`Host::stop`].
+    /// A function that makes the host stop accepting, from any thread, and gives requests under way at most `grace`.
+    /// [`Host::stop`] does the rest.
     pub fn closer(&self) -> impl Fn(Duration) + Clone + Send + use<> {
         let (deployer, stop) = (self.deployer.clone(), self.stop.clone());
         move |grace| {
@@ -306,15 +304,15 @@ impl Host {
         }
     }
 
-    /// Stops accepting, lets requests under way and the guests that work on after their responses finish
-    /// for at most `grace`, and flushes the store. It blocks.
+    /// Stops accepting and flushes the store. Requests under way, and guests that still work after their responses, get
+    /// at most `grace` to finish. It blocks.
     pub fn stop(mut self, grace: Duration) {
         self.stop_within(grace);
     }
 
     fn stop_within(&mut self, grace: Duration) {
         let deadline = Instant::now() + grace;
-        // First, because the steps below may have to wait for a file.
+        // First, because later steps may have to wait for a file.
         self.stop.send_replace(Some(deadline));
         self.deployer.stop();
         self.deployer.close();
@@ -332,7 +330,7 @@ impl Host {
         if let Some(supervisor) = self.supervisor.take() {
             supervisor.join();
         }
-        // Requests under way wait for it.
+        // After the shards, because requests under way wait for it.
         if let Some(follower) = self.follower.take() {
             follower.stop();
         }
@@ -347,12 +345,12 @@ impl Host {
     }
 }
 
-/// The sum of a value of all listeners.
+/// A value's sum over all listeners.
 fn sum_of(ingresses: &Mutex<Vec<Arc<Ingress>>>, value: impl Fn(&Ingress) -> u64) -> u64 {
     ingresses.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|ingress| value(ingress)).sum()
 }
 
-/// The certificates of each listener with TLS.
+/// The certificates of each TLS listener.
 fn certificates_of(ingresses: &Mutex<Vec<Arc<Ingress>>>) -> Vec<CertificateState> {
     let ingresses = ingresses.lock().unwrap_or_else(PoisonError::into_inner);
     let certificates = ingresses.iter().filter_map(|ingress| ingress.certificates.as_ref());
@@ -372,8 +370,8 @@ fn load_slots(
         let outbound = outbound.make(&component.id, &component.allowed_hosts, &component.limits.outbound, None)?;
         parts.push((Settings::new(component, outbound), Metrics::new(backends.len()), chosen));
     }
-    // All at once, because compiling, the slowest part, uses one processor for much of its time; on
-    // threads, because the caller may be in an asynchronous runtime.
+    // Concurrently, because compiling is the slowest part and uses one processor for much of its time. On threads,
+    // because the caller may be in an asynchronous runtime.
     let loaded = std::thread::scope(|scope| {
         let threads: Vec<_> = parts
             .iter()

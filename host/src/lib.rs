@@ -1,10 +1,10 @@
 //! The host: serves a manifest's components behind one HTTP address, each in a sandbox of its own.
 //!
-//! [`cli::Up`] is a thin command over this library, so that tests can do the same without a socket:
-//! make a [`Runtime`] (once per process), read a [`Manifest`], start a [`Host`], and
-//! [`handle`](Host::handle) requests, or [`listen`](Host::listen).
+//! [`cli::Up`] is a thin command over this library, so that tests can do the same without a socket. Make a [`Runtime`]
+//! (once per process), read a [`Manifest`], start a [`Host`], and [`handle`](Host::handle) requests, or
+//! [`listen`](Host::listen).
 //!
-//! A request goes through these modules, in this order:
+//! A request passes through these modules, in this order:
 //!
 //! | module | what it does |
 //! |---|---|
@@ -13,17 +13,17 @@
 //! | `shard` | a thread on which a request, its guest instance and its reads stay |
 //! | `balance` | how many shards serve; connections that change the shard |
 //! | `connection` | TLS and HTTP on one connection |
-//! | `application` | the steps of a request; the only module that maps failures to statuses |
+//! | `application` | the stages of a request; the only module that maps failures to statuses |
 //! | `request_id`, `request_target`, `router` | the request's id, its absolute URI, the route of its path |
-//! | `response_cache` | responses that are sent again, and the keys that they read |
+//! | `response_cache` | cached responses, and the data that they depend on |
 //! | `nested_request` | requests of guests to their own application: their origin, their depth |
 //! | `request_context`, `request_body`, `upload_wait` | the request's clock, writes and outcome; its body on the way to the guest, and the wait for more of it |
 //! | `component` | services, revisions, canaries, circuit breakers, instances, guest calls, response bodies |
 //! | `guest` | the state of one instance |
 //! | `imports` | the interfaces that guests call: key-value store, variables, outbound HTTP |
 //! | `store` | keys and values, and when they are durable |
-//! | `request_error` | why a request does not get a response of its component |
-//! | `send_buffer` | responses that the host holds for clients that read slowly, and when it ends them |
+//! | `request_error` | why a request gets no response of its component |
+//! | `send_buffer` | responses that the host buffers for slow clients, and the minimum rate |
 //! | `body`, `reply` | the type of response bodies; the responses that the host makes itself |
 //!
 //! The other modules:
@@ -34,22 +34,22 @@
 //! | `manifest` | `spin.toml` |
 //! | `runtime` | the wasmtime engine and the cache of compiled code |
 //! | `deploy` | decides which revision a service gets, also after a restart |
-//! | `deployment_event` | the events that the supervisor of `deploy` acts on |
-//! | `maintenance` | the requests that the host sends to components by itself |
+//! | `deployment_event` | the events for the supervisor of `deploy` |
+//! | `maintenance` | the periodic requests of the host to components |
 //! | `admin` | the operator's listener: status, metrics, swaps |
 //! | `metrics`, `trace` | counters, and the spans of single requests |
 //! | `cli` | the commands of a program that serves an application |
 //! | `access_log` | a line for each request |
-//! | `credentials` | the credentials that tell callers apart |
-//! | `concurrency_limit`, `log_throttle`, `byte_lru` | bounds on concurrent work, on log lines, and on the bytes of a cache |
+//! | `credentials` | the credentials that identify callers |
+//! | `concurrency_limit`, `log_throttle`, `byte_lru` | limits on concurrent work, on log lines, and on the bytes of a cache |
 //! | `private_files` | files that only the host's user may read |
 //! | `redaction` | request targets and URLs for logs, traces and messages, without secrets |
 //! | `busy_poll` | the time for which a shard looks for more work before it sleeps |
-//! | `cpu_scheduler` | a shard's time for guests that compute for long |
-//! | `shared_map` | values by key that exist while they are used |
-//! | `validation` | whether a manifest and its components could be served |
+//! | `cpu_scheduler` | the run queue of a shard's CPU-bound guests |
+//! | `shared_map` | values by key that live while they are used |
+//! | `validation` | whether a host could serve a manifest and its components |
 //! | `memory_budget` | the memory of caches, responses, uploads over HTTP/2 and guests together |
-//! | `read_bounds` | how much is read of a connection in one turn, and without a head or data |
+//! | `read_bounds` | limits on the bytes read of a connection in one turn, and without a head or data |
 //! | `machine` | the memory and the processors that the process can have |
 //! | `digest`, `memory`, `random`, `stop` | digests of components, the allocator, random tokens, the stop signal |
 

@@ -1,8 +1,7 @@
-//! Whether a manifest and its components could be served: the checks of a start or a swap, without a
-//! host.
+//! Whether a host could serve a manifest and its components: the checks of a start or a swap, without a host.
 //!
-//! The components pass through the same gate as at a start, with an empty store. Only a host that has the
-//! store can tell whether they can read its records.
+//! The components pass the same checks as at a start, with an empty store. Only a host that has the store can decide
+//! whether they can read its records.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,10 +19,10 @@ use crate::send_buffer::SendLimits;
 use crate::store::Backend;
 use crate::store::sqlite::{self, OpenError, Sqlite};
 
-/// The options of a check, beside the manifest.
+/// The options of a check, besides the manifest.
 #[derive(Clone, Debug, Default)]
 pub struct ValidationOptions {
-    /// A file that would be swapped in for a component, by the component's id. Only it is looked at.
+    /// The id of a component, and a file to swap in for it. Only that component is checked.
     pub replacement: Option<(String, PathBuf)>,
     pub policy: TrustPolicy,
     /// The host's memory, in bytes.
@@ -32,17 +31,17 @@ pub struct ValidationOptions {
     pub threads: usize,
 }
 
-/// A component that could be served.
+/// A component that a host could serve.
 #[derive(Debug)]
 pub struct ValidComponent {
     pub id: String,
     pub digest: Digest,
     pub bytes: usize,
-    /// The version that the component tells, if it is an area.
+    /// The version that the component reports, if it is an area.
     pub version: Option<String>,
 }
 
-/// Why a manifest or a component could not be served: a sentence for the author of the manifest.
+/// Why a host could not serve a manifest or a component: a sentence for the author of the manifest.
 #[derive(Debug, thiserror::Error)]
 pub enum ValidationError {
     #[error(transparent)]
@@ -57,7 +56,7 @@ pub enum ValidationError {
     Panicked(String),
 }
 
-/// Why nothing could be checked.
+/// Why no check was possible.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     #[error(transparent)]
@@ -105,7 +104,7 @@ pub fn validate(
     Ok(results)
 }
 
-/// The parts of a host with which components are checked.
+/// The parts of a host that check components.
 struct Gate<'a> {
     runtime: Arc<Runtime>,
     backends: Vec<Arc<dyn Backend>>,
@@ -119,7 +118,8 @@ impl Gate<'_> {
             return self.load(component, &component.source).map(|(valid, _)| valid);
         };
         let (valid, revision) = self.load(component, path)?;
-        // The present component says whether the service is that of an area. If it does not load, any may replace it.
+        // The current component decides whether the service is an area's. If it does not load, any component may
+        // replace it.
         if let Ok((_, current)) = self.load(component, &component.source) {
             revision.check_replaces(&component.id, &current)?;
         }

@@ -1,5 +1,5 @@
-//! The instances of one revision on one shard. An instance is made when no idle one is left, and
-//! serves one request at a time, so that a trap, a loop or a lack of memory ends one request.
+//! The instances of one revision on one shard. The host makes an instance when no idle one is left. An instance serves
+//! one request at a time, so that a trap, a loop or a lack of memory ends one request (decision 0016).
 //!
 //! The instance that was used last is used next, because its memory is still in the processor's cache.
 
@@ -27,26 +27,26 @@ use crate::request_context::RequestContext;
 use crate::runtime::Runtime;
 use crate::store::Backend;
 
-/// Requests per instance, unless the manifest has `reuse`. An instance's memory limit bounds what a
-/// guest can leak, and an instantiation costs as much as about ten requests. Guests of the 0.2
-/// interface expect an instance for each request, as other hosts do it.
+/// Requests per instance, unless the manifest has `max_requests_per_instance`. An instance's memory limit bounds what a
+/// guest can leak, and an instantiation costs as much as about ten requests. Guests of the 0.2 interface expect a new
+/// instance for each request, as other hosts give them.
 const MAX_REQUESTS: usize = 1000;
 const MAX_REQUESTS_0_2: usize = 1;
 
-/// Failures of one component on one shard that are logged: a guest that traps at every request must
-/// not flood the log.
+/// How many failures of one component on one shard are logged. A guest that traps at every request must not flood the
+/// log.
 const FAILURES_PER_SECOND: u32 = 5;
 
 /// One instance of a component.
 pub struct Instance {
     pub store: Store<Guest>,
     pub proxy: Proxy,
-    /// `None` if the component takes requests by the interface of WASI alone.
+    /// `None` if the component takes requests only by WASI's interface.
     pub by_value: Option<ByValueHandler>,
     pub cpu_timer: Arc<CpuTimer>,
-    /// Requests that it has served, with the current one.
+    /// Requests served, including the current one.
     served: usize,
-    /// The store's losses when the instance was made, see [`Backend::losses`].
+    /// The store's losses when the instance was made (see [`Backend::losses`]).
     losses: u64,
 }
 
@@ -60,7 +60,7 @@ impl Instance {
     }
 }
 
-/// The parts that all instances of a revision on a shard are made of.
+/// The parts that all instances of a revision on a shard share.
 pub struct InstanceTemplate {
     pub runtime: Arc<Runtime>,
     pub pre: Arc<ProxyPre<Guest>>,
@@ -77,7 +77,7 @@ pub struct InstanceTemplate {
 /// The instances of one revision on one shard.
 pub struct InstancePool {
     pub(super) template: InstanceTemplate,
-    /// Bounds the log lines about failed instances.
+    /// Limits the log lines about failed instances.
     pub(super) failure_throttle: LogThrottle,
     /// Requests after which an instance ends.
     max_requests: usize,
@@ -86,12 +86,12 @@ pub struct InstancePool {
 
 #[derive(Default)]
 struct PoolState {
-    /// Idle instances and since when, in the order in which they became idle.
+    /// Idle instances with their times, in the order in which they became idle.
     instances: VecDeque<(Instance, Instant)>,
-    /// The revision serves no requests. No instance is kept, so that a host that swaps often does not
-    /// use up its memory and the entries of wasmtime's pool.
+    /// The revision serves no requests and keeps no instances. So a host that swaps often does not use up its memory
+    /// and the entries of wasmtime's pool.
     retired: bool,
-    /// A task runs that ends the instances that have been idle for too long.
+    /// Whether a task ends the instances that have been idle for too long.
     has_reaper: bool,
 }
 
@@ -107,15 +107,15 @@ impl InstancePool {
 
     /// Takes an idle instance for one request, or makes one.
     pub async fn take(&self, context: &RequestContext) -> wasmtime::Result<Instance> {
-        // First: if the store loses data afterwards, it refuses the writes of the request, which may depend on lost
-        // data that the instance keeps.
+        // First: when the store loses data later, it refuses this request's writes. They may depend on lost data that
+        // the instance keeps.
         context.writes.bind_reads(&*self.template.backend);
         let mut instance = match self.take_idle() {
             Some(instance) => {
                 instance.cpu_timer.begin_request();
                 instance
             }
-            // What the start of an instance takes is the request's.
+            // The request pays for the start of its instance.
             None => {
                 let _span = context.trace().and_then(|trace| trace.begin_instantiation());
                 self.instantiate().await?
@@ -125,8 +125,8 @@ impl InstancePool {
         Ok(instance)
     }
 
-    /// The idle instance that was used last. Instances that may keep data that the store has lost are ended: numbers
-    /// taken from a counter, records, the remainder of a rate limit.
+    /// The idle instance that was used last. Ends instances that may keep data that the store has lost, such as numbers
+    /// of a counter, records, or the remainder of a rate limit.
     fn take_idle(&self) -> Option<Instance> {
         let losses = self.template.backend.losses();
         loop {
@@ -138,8 +138,8 @@ impl InstancePool {
         }
     }
 
-    /// Keeps an instance for the next request, or ends it after its last one. An instance whose request has lost writes
-    /// is ended, because it may keep the lost data.
+    /// Keeps an instance for the next request, or ends it after its last one. Ends an instance whose request has lost
+    /// writes, because it may keep the lost data.
     pub fn give_back(self: &Arc<Self>, instance: Instance, context: &RequestContext) {
         let counters = &self.template.counters;
         if context.writes.has_failed() {
@@ -153,7 +153,7 @@ impl InstancePool {
         }
         let mut state = self.state();
         if state.retired {
-            // Dropping an instance takes too long to do it under this lock.
+            // Dropping an instance takes too long under this lock.
             drop(state);
             return drop(instance);
         }
@@ -178,7 +178,7 @@ impl InstancePool {
         self.state().retired = false;
     }
 
-    /// Makes an instance. If wasmtime's pool is full, idle instances make room.
+    /// Makes an instance. If wasmtime's pool is full, it evicts idle instances.
     async fn instantiate(&self) -> wasmtime::Result<Instance> {
         loop {
             match self.try_instantiate().await {
@@ -203,7 +203,7 @@ impl InstancePool {
             GuestBounds { limits, memory },
             cpu_timer.clone(),
         );
-        // A component may run code before its first request, and that code may not end.
+        // A component may run code before its first request, and this code may not end.
         let made = {
             let mut instantiated = pin!(instantiate(pre, *by_value, &mut store));
             let timed = poll_fn(|cx| cpu_timer.measure(|| instantiated.as_mut().poll(cx)));
@@ -211,7 +211,7 @@ impl InstancePool {
         };
         let (proxy, by_value) = made.map_err(wasmtime::Error::from).flatten().inspect_err(|error| {
             counters.failed_instantiations.add(1);
-            // A full pool of wasmtime, or a lack of the host's memory, is not a failure of the component.
+            // A full pool of wasmtime or a lack of the host's memory is not a failure of the component.
             let is_of_component = error.is::<Trap>() || error.is::<OutOfCpuTime>() || error.is::<Elapsed>();
             if is_of_component && breakers.record_failure(None) {
                 counters.breaker_trips.add(1);
@@ -221,8 +221,8 @@ impl InstancePool {
         Ok(Instance { store, proxy, by_value, cpu_timer, served: 0, losses })
     }
 
-    /// Starts the task that ends instances that were idle for too long, until none is left. It does not
-    /// keep the pool alive.
+    /// Starts a task that ends instances that were idle for too long, until none is left. The task does not keep the
+    /// pool alive.
     fn spawn_reaper(self: &Arc<Self>) {
         let pool = Arc::downgrade(self);
         tokio::spawn(async move {
@@ -232,8 +232,8 @@ impl InstancePool {
         });
     }
 
-    /// Ends the instances that were idle for too long. Returns when to do it again, or `None` if no
-    /// instance is idle.
+    /// Ends the instances that were idle for too long. Returns the time of the next call, or `None` if no instance is
+    /// idle.
     fn end_idle(&self, now: Instant) -> Option<Instant> {
         let timeout = self.template.component.limits.idle_timeout;
         let mut state = self.state();

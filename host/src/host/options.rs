@@ -1,4 +1,4 @@
-//! How a host is started, and why it is not.
+//! The options of a host, and why a host does not start.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -19,12 +19,12 @@ use crate::send_buffer::SendLimits;
 use crate::store::{EngineError, postgres, sqlite};
 use crate::trace::{Export, TraceError};
 
-/// How a host is started.
+/// The options of a host.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The data directory. The host makes it if it is missing, and locks it.
     pub data: PathBuf,
-    /// Shards, each a thread.
+    /// The number of shards, each a thread.
     pub threads: NonZeroUsize,
     /// How long a shard polls its sockets for more work before its thread sleeps.
     pub busy_poll: Duration,
@@ -32,24 +32,26 @@ pub struct Options {
     /// The store on PostgreSQL; `None` for SQLite in the data directory.
     pub postgres: Option<postgres::Options>,
     pub outbound: OutboundOptions,
-    /// Swap in a component whenever the manifest's source of it changes.
+    /// Whether the host swaps a component in whenever the manifest's source of it changes.
     pub watch: bool,
-    /// The collector of traces; `None` for no traces.
+    /// The collector of traces. `None` for no traces.
     pub traces: Option<Export>,
     /// Decides which components may be served.
     pub policy: TrustPolicy,
-    /// The host works for a command such as `hexad fsck`, and leaves the deployment records in the folder as they are.
+    /// Whether the host works for a command such as `hexad fsck`. Then it leaves the deployment records in the folder
+    /// as they are.
     pub is_temporary: bool,
-    /// The next key of each secret that the host has drawn comes first from this start on.
+    /// Whether, from this start on, the next key of each secret that the host has drawn comes first.
     pub rotate_secrets: bool,
-    /// The memory of caches, responses and guests together, in bytes. `None`: three quarters of the machine's.
+    /// The memory of caches, responses and guests together, in bytes. `None` stands for three quarters of the
+    /// machine's.
     pub memory: Option<u64>,
-    /// What components do for the clients of a network without an accepted credential.
+    /// Limits on components' work for the clients of a network without an accepted credential.
     pub anonymous_work: WorkLimits,
-    /// The part of it for responses that clients have not taken, in bytes.
+    /// The part of `memory` for responses that clients have not taken, in bytes.
     pub send_buffer: usize,
-    /// Instances of all components that may be stalled: they wait for their clients, and do not count in the limits of
-    /// their components.
+    /// How many instances of all components may be stalled. A stalled instance waits for its client, and does not count
+    /// in its component's limit.
     pub stalled_instances: usize,
     /// The connections of the admin listener.
     pub admin_connections: ConnectionBounds,

@@ -16,8 +16,8 @@ use crate::ingress::RequestOrigin;
 use crate::redaction;
 use crate::request_id::X_REQUEST_ID;
 
-/// Child spans of one component call. A component that loops must not push the spans of other requests
-/// out of the queue.
+/// The most child spans of one component call. A component that loops must not push the spans of other requests out of
+/// the queue.
 const MAX_CHILD_SPANS: u32 = 500;
 
 /// The revision that serves a request.
@@ -26,7 +26,7 @@ pub struct ServingComponent<'a> {
     /// The revision's number in its service.
     pub revision: u64,
     pub digest: Digest,
-    /// Name and version, for a component that is an area.
+    /// The name and version of an area. `None` for other components.
     pub area: Option<(&'a str, &'a str)>,
 }
 
@@ -42,7 +42,7 @@ pub struct Trace {
     tracer: Arc<Tracer>,
     /// The parent of the component's span.
     request: Context,
-    /// None if the request is not sampled.
+    /// `None` if the request is not sampled.
     sampled: Option<Sampled>,
 }
 
@@ -50,7 +50,7 @@ struct Sampled {
     open: Mutex<OpenSpans>,
     /// The parent of the component's child spans.
     component: OnceLock<Context>,
-    /// Child spans of the component, those above the limit included.
+    /// Child spans of the component, including those above the limit.
     child_spans: AtomicU32,
 }
 
@@ -71,11 +71,11 @@ pub struct OutboundSpan {
 }
 
 impl Tracer {
-    /// Begins a request's trace, below the parent in its `traceparent`. The sampler decides whether it is
+    /// Begins a request's trace, below the parent in its `traceparent`. The sampler decides whether the trace is
     /// recorded.
     pub fn begin<B>(self: &Arc<Self>, request: &Request<B>, destination: Option<Destination<'_>>) -> Arc<Trace> {
         let parent = self.parent(request.headers());
-        // A sampled request gets its own name and its attributes in `Trace::new`.
+        // `Trace::new` gives the span of a sampled request its name and its attributes.
         let span = self.span("request", SpanKind::Server, &parent);
         Arc::new(Trace::new(self.clone(), span, request, destination))
     }
@@ -92,7 +92,6 @@ impl Trace {
         Self { tracer, request: context, sampled }
     }
 
-    /// Marks the response as one from the cache.
     pub fn mark_cached(&self) {
         if let Some(mut spans) = self.open_spans()
             && let Some(request) = &mut spans.request
@@ -101,7 +100,7 @@ impl Trace {
         }
     }
 
-    /// Begins the component's span, and names it in `headers` as the parent of outbound requests.
+    /// Begins the component's span, and sets it in `headers` as the parent of outbound requests.
     pub fn begin_component(&self, component: &ServingComponent<'_>, headers: Option<&mut HeaderMap>) {
         let Some(sampled) = &self.sampled else {
             return;
@@ -125,8 +124,8 @@ impl Trace {
         }
     }
 
-    /// Begins the span of an operation on the key-value store. It does not have the key, because keys can
-    /// contain hashes of tokens.
+    /// Begins the span of an operation on the key-value store, without the key, because keys can contain hashes of
+    /// tokens.
     pub fn begin_operation(&self, operation: &'static str, store: &str) -> Option<Span> {
         let parent = self.child_parent()?;
         let mut span = self.tracer.span(operation, SpanKind::Client, parent);
@@ -139,13 +138,11 @@ impl Trace {
         Some(span)
     }
 
-    /// Begins the span of an instantiation.
     pub fn begin_instantiation(&self) -> Option<Span> {
         let parent = self.child_parent()?;
         Some(self.tracer.span("instantiate", SpanKind::Internal, parent))
     }
 
-    /// Begins the span of an outbound request.
     pub fn begin_outbound(&self, method: &Method, uri: &Uri) -> OutboundSpan {
         let span = self.child_parent().map(|parent| {
             let mut span = self.tracer.span("request", SpanKind::Client, parent);
@@ -168,7 +165,7 @@ impl Trace {
         OutboundSpan { tracer: self.tracer.clone(), span, context }
     }
 
-    /// Marks the open spans as failed. Only the first reason is kept.
+    /// Marks the open spans as failed. Keeps the first reason only.
     pub fn record_failure(&self, reason: &'static str) {
         let Some(mut spans) = self.open_spans() else {
             return;
@@ -188,7 +185,6 @@ impl Trace {
         self.sampled.is_some()
     }
 
-    /// Records the status of the response.
     pub(super) fn record_status(&self, status: StatusCode) {
         if let Some(mut spans) = self.open_spans() {
             let failure = spans.failure;
@@ -202,7 +198,7 @@ impl Trace {
         }
     }
 
-    /// Ends the trace, after this many bytes of the response's body.
+    /// Ends the trace, after `sent_bytes` of the response's body.
     pub(super) fn end(&self, sent_bytes: u64) {
         let Some(mut spans) = self.open_spans() else {
             return;
@@ -217,7 +213,7 @@ impl Trace {
         }
     }
 
-    /// The parent of the component's next child span, below the limit.
+    /// The parent of the component's next child span, up to the limit.
     fn child_parent(&self) -> Option<&Context> {
         let sampled = self.sampled.as_ref()?;
         let child_spans = sampled.child_spans.fetch_add(1, Ordering::Relaxed);
@@ -236,7 +232,7 @@ impl OutboundSpan {
         self.tracer.inject(&self.context, &mut TraceHeaders(headers));
     }
 
-    /// Ends the span with the status of the response, or with the reason why there is none.
+    /// Ends the span with the status of the response, or with the reason for its absence.
     pub fn end(self, outcome: Result<u16, &'static str>) {
         let Some(mut span) = self.span else {
             return;
@@ -254,7 +250,6 @@ impl OutboundSpan {
     }
 }
 
-/// Marks a span as failed.
 pub fn mark_failed(span: &mut Span, reason: &'static str) {
     span.set_attribute(KeyValue::new("error.type", reason));
     span.set_status(Status::error(reason));
@@ -291,7 +286,7 @@ fn set_attributes<B>(span: &mut Span, request: &Request<B>, destination: Option<
     }
 }
 
-/// The name of a standard method, or `_OTHER` and the client's own: span names must be a bounded set.
+/// The name of a standard method, or `_OTHER` and the client's own method: span names must be a bounded set.
 fn method_name(method: &Method) -> (&'static str, Option<String>) {
     let name = match *method {
         Method::GET => "GET",
