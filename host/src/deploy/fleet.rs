@@ -1,4 +1,4 @@
-//! The hosts that share a store: the record of what they serve, their reports, and this host among them.
+//! The hosts that share a store: the record of the components that they serve, their reports, and this host.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,32 +20,32 @@ use crate::random;
 use crate::store::Watch;
 use crate::store::postgres::{FleetStore, HostRow};
 
-/// A host that has not reported for so long is not waited for. It reads the record before it serves again.
+/// When a host has not reported for so long, the others do not wait for it. It reads the record before it serves again.
 pub const LIVE: Duration = Duration::from_secs(10);
 
-/// How long a prepared component is kept without a proposal.
+/// How long a prepared component is kept without a pending change.
 const KEEP_PREPARED: Duration = Duration::from_secs(120);
 
 /// The components that all hosts serve. This is a stored format: unknown fields are ignored, new ones are optional.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServingRecord {
-    /// A random text that makes each record unlike all others.
+    /// A random text that makes each record unique.
     #[serde(default)]
     pub id: String,
-    /// By the component's id in the manifests. A component that is not here was never swapped: each host
-    /// serves its manifest's source.
+    /// By the component's id in the manifests. A component that is not here was never swapped: each host serves the
+    /// source in its manifest.
     #[serde(default)]
     pub components: BTreeMap<String, ServingEntry>,
-    /// A component that a host is about to swap in, for all others to prepare.
+    /// A component that a host is about to swap in. All other hosts prepare it.
     #[serde(default)]
     pub proposal: Option<PendingChange>,
-    /// The last versions, and the ids of the updates that made them. By them a host finds out whether an
-    /// update took place whose reply was lost. A build that does not know this field drops it.
+    /// The ids of the updates that made the last versions. If a reply was lost, a host looks here whether its update
+    /// took place. A build without this field drops it.
     #[serde(default)]
     pub recent: BTreeMap<i64, String>,
 }
 
-/// The digests that all hosts serve of a component.
+/// The digests of a component that all hosts serve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServingEntry {
     pub digest: Digest,
@@ -73,8 +73,8 @@ pub struct CanaryEntry {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PendingChange {
     pub id: String,
-    /// The [instance](Fleet::instance) that proposes. Earlier builds have the host's name here, which is the key of
-    /// their reports.
+    /// The [instance](Fleet::instance) of the host that makes the change. Earlier builds store the host's name here,
+    /// which is the key of their reports.
     pub host: String,
     pub component: String,
     pub digest: Digest,
@@ -84,7 +84,7 @@ pub struct PendingChange {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostReport {
     pub version: String,
-    /// The host's name. A report without it is of a build that has the name as its key.
+    /// The host's name. A report of an earlier build has none: there the name is the key.
     #[serde(default)]
     pub name: Option<String>,
     /// The digest of its manifest.
@@ -93,15 +93,15 @@ pub struct HostReport {
     /// The version of the record that it serves.
     #[serde(default, rename = "revision")]
     pub record_version: i64,
-    /// The proposal for which it is prepared, or which it refuses for `refusal`.
+    /// The pending change for which the host is prepared, or which it refuses for `refusal`.
     #[serde(default)]
     pub proposal: Option<String>,
     #[serde(default)]
     pub refusal: Option<String>,
-    /// A proposal of its own that it pursues no more, if it could not take it back.
+    /// A pending change of its own that it has abandoned, if it could not withdraw it.
     #[serde(default)]
     pub given_up: Option<String>,
-    /// Why it does not serve the same components as the others.
+    /// Why it does not serve the same components as the other hosts.
     #[serde(default)]
     pub problem: Option<String>,
 }
@@ -111,11 +111,11 @@ pub struct HostReport {
 pub struct FleetHost {
     /// The key of its reports, see [`Fleet::instance`].
     pub instance: String,
-    /// For people. Hosts on machines that were cloned have the same one.
+    /// For people. Cloned machines have the same name.
     pub name: String,
-    /// How long before `read_at` it reported.
+    /// Time between its report and `read_at`.
     pub age: Duration,
-    /// When this host learned of it.
+    /// When this host read the report.
     pub read_at: Instant,
     pub report: HostReport,
 }
@@ -131,9 +131,9 @@ struct Prepared {
 pub struct Fleet {
     pub store: FleetStore,
     pub followed: Arc<Watch>,
-    /// The file of which the digest is reported.
+    /// The file whose digest the host reports.
     manifest: PathBuf,
-    /// This host's name for people: the machine's, and the data folder.
+    /// This host's name for people: the name of the machine, and the data folder.
     pub name: String,
     /// The id of this process among the hosts of the store: the name, and a random text.
     pub instance: String,
@@ -148,7 +148,7 @@ pub struct Fleet {
 }
 
 impl ServingRecord {
-    /// The digests that all hosts serve of a component; `unswapped` if no host has ever swapped it.
+    /// The digests of a component that all hosts serve; `unswapped` if no host has ever swapped it.
     pub fn served(&self, component: &str, unswapped: Digest) -> Expected {
         let entry = self.components.get(component);
         let canary = entry.and_then(|entry| entry.canary.as_ref()).map(|canary| canary.digest);
@@ -187,12 +187,12 @@ impl CanaryEntry {
 }
 
 impl FleetHost {
-    /// Whether it was live when this host learned of it.
+    /// Whether it was live when this host read the report.
     pub fn is_live(&self) -> bool {
         self.age < LIVE
     }
 
-    /// How long ago it reported, as far as this host knows: it learns nothing new while the store cannot be used.
+    /// How long ago it reported, as far as this host knows: without the store, the host learns nothing new.
     pub fn seen_ago(&self) -> Duration {
         self.age + self.read_at.elapsed()
     }
@@ -206,7 +206,7 @@ impl From<HostRow> for FleetHost {
     }
 }
 
-/// Leaves out the processes that are gone and have the name of one that reported later.
+/// Leaves out a process that is not live if another one of its name reported later.
 fn without_earlier_processes(mut hosts: Vec<FleetHost>) -> Vec<FleetHost> {
     hosts.sort_by(|a, b| (&a.name, a.age).cmp(&(&b.name, b.age)));
     hosts.dedup_by(|later, first| later.name == first.name && !later.is_live());
@@ -222,7 +222,7 @@ fn digest_of(manifest: &Path) -> Option<Digest> {
 }
 
 impl Fleet {
-    /// `data` is the data folder, and `manifest` the file of which the digest is reported.
+    /// `data` is the data folder, and `manifest` the file whose digest the host reports.
     pub fn new(store: FleetStore, data: &Path, manifest: &Path) -> Result<Self, DeployError> {
         let followed = Arc::new(Watch::new(store.clock(), &FleetStore::key()));
         let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -275,7 +275,7 @@ impl Fleet {
         Arc::ptr_eq(&found.settings, settings).then(|| found.revision.clone())
     }
 
-    /// Forgets the prepared revisions that no host needs and that are not about to be proposed.
+    /// Drops the prepared revisions that no host needs and that no change is about to use.
     pub fn forget_prepared_except(&self, wanted: &[Digest]) {
         lock(&self.prepared).retain(|(_, digest), prepared| {
             prepared.at.elapsed() < KEEP_PREPARED || wanted.iter().any(|wanted| wanted.as_bytes() == digest)
@@ -291,7 +291,7 @@ impl Fleet {
         lock(&self.report).clone()
     }
 
-    /// Tells the others which manifest this host has, after it has applied another one.
+    /// Reports the manifest of this host, after it has applied another one.
     pub fn report_manifest(&self) {
         let manifest = digest_of(&self.manifest);
         self.set_report(|report| report.manifest = manifest);

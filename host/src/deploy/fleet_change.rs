@@ -1,5 +1,5 @@
-//! Deployments to all hosts of a store: a host proposes a component, every live host prepares it or refuses,
-//! and then one compare-and-swap makes all of them serve it.
+//! Deployments to all hosts of a store. A host records a pending change, and every live host prepares the component or
+//! refuses. Then one compare-and-swap of the record makes all hosts serve it.
 
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,14 +17,14 @@ use crate::digest::Digest;
 /// How long the hosts may take to compile and check a component.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How long the hosts may take to serve what they have prepared.
+/// How long the hosts may take to serve a prepared component.
 const FLIP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often the reports of the hosts are read meanwhile.
+/// How often the host reads the reports of the hosts during these waits.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Deployer {
-    /// Has all hosts serve a revision that this host has checked. Returns the component that a rollback restores:
+    /// Makes all hosts serve a revision that this host has checked. Returns the component that a rollback restores:
     /// other hosts may have deployed meanwhile.
     pub(super) fn deploy_to_fleet(
         &self,
@@ -40,7 +40,7 @@ impl Deployer {
             // A concurrent change may have pruned the component, because no record names it yet.
             self.state().files.keep(&digest, wasm, signature)?;
         }
-        // The hosts need the present one too, for a rollback or beside a canary.
+        // The hosts need the present component too, for a rollback or beside a canary.
         for digest in [current, digest] {
             self.publish_stored(fleet, &digest)?;
         }
@@ -49,7 +49,7 @@ impl Deployer {
             Expected::check(change.expected, component, &record.served(component, current))
         };
         let id = fleet.new_id()?;
-        // The others must know this host before they know of its proposal.
+        // The other hosts must know this host before they read its pending change.
         let hosts = fleet.exchange_reports()?;
         fleet.check_known(change.without, &hosts)?;
         let proposed = fleet.update(|record| {
@@ -66,7 +66,7 @@ impl Deployer {
                     let reason = "another host deploys now; look at `hexad status`, and try again";
                     return Err(DeployError::Fleet(reason.to_owned()));
                 }
-                // The record may have changed in the seconds in which the hosts compiled and checked.
+                // The record may have changed while the hosts compiled and checked the component.
                 check(record)?;
                 record.proposal = None;
                 let present = record.components.get(component).map_or(current, |entry| entry.digest);
@@ -92,17 +92,18 @@ impl Deployer {
         }
     }
 
-    /// Gives a component of the data folder to all hosts.
+    /// Publishes a component of the data folder to all hosts.
     fn publish_stored(&self, fleet: &Fleet, digest: &Digest) -> Result<(), DeployError> {
         let stored = self.state().files.read_signed(digest);
         match stored {
             Ok((wasm, signature)) => fleet.publish(digest, wasm, signature.as_ref()),
-            // A component that is not in the folder is in the store already, or cannot be restored.
+            // If the folder has no copy, the store has one already, or the component cannot be restored.
             Err(_) => Ok(()),
         }
     }
 
-    /// Ends the trial on all hosts: by a promotion, or for a reason. Returns the version, and the entry that it made.
+    /// Ends the trial on all hosts, by a promotion or for a reason. Returns the new version of the record, and its
+    /// entry.
     fn end_fleet_trial(
         &self,
         fleet: &Fleet,
@@ -121,7 +122,7 @@ impl Deployer {
             let line = match action {
                 Action::Promote => {
                     let before = std::mem::replace(&mut entry.digest, canary);
-                    // A rollback must not restore the component that it replaces.
+                    // A rollback must not restore an equal component.
                     if before != canary {
                         entry.previous = Some(before);
                     }
@@ -159,8 +160,8 @@ impl Deployer {
         Ok(DeployReport { previous: entry.restored(), ..self.report(service, &promoted, started) })
     }
 
-    /// Ends the trial of a canary that this host's policy does not admit any more: once it was promoted, no host with
-    /// that policy would serve.
+    /// Ends the trial of a canary that this host's policy no longer admits. If it were promoted, no host with this
+    /// policy would serve.
     fn check_still_trusted(
         &self,
         fleet: &Fleet,
@@ -222,7 +223,7 @@ impl Deployer {
         let prepared = self.prepare(fleet, service, &previous)?;
         let revision = prepared.1.clone();
         let trust = self.state().files.trust_stored(component, &previous)?.for_audit();
-        // Without `expected` it would undo a deployment that another host has made meanwhile.
+        // Without `expected`, the rollback would undo a deployment that another host has made meanwhile.
         let (action, trust, expected) = (Action::Rollback, trust.as_deref(), Some(&seen));
         let change = FleetChange { by, action, canary: None, trust, without: &[], expected, sent: None };
         let previous = self.deploy_to_fleet(fleet, service, prepared, &change)?;
@@ -237,7 +238,7 @@ fn check_no_canary(record: &ServingRecord, component: &str) -> Result<(), Deploy
     }
 }
 
-/// Waits until every live host that is not left out has prepared the proposal.
+/// Waits until every live host that is not left out is prepared for the change.
 fn wait_until_prepared(fleet: &Fleet, id: &str, without: &[String]) -> Result<(), DeployError> {
     let end = Instant::now() + PREPARE_TIMEOUT;
     loop {
@@ -279,8 +280,8 @@ fn wait_until_prepared(fleet: &Fleet, id: &str, without: &[String]) -> Result<()
     }
 }
 
-/// Waits until this host serves the record, and every other live host that is not left out reports the same. A late
-/// host reads the record before it answers a request. The change is made, whether or not the wait succeeds.
+/// Waits until this host and every other live host that is not left out serve the record. A late host reads the record
+/// before it answers a request. The change is made, even if the wait fails.
 fn finish(fleet: &Fleet, record_version: i64, without: &[String]) -> Result<(), DeployError> {
     let end = Instant::now() + FLIP_TIMEOUT;
     fleet.wait_until_applied(record_version, end)?;
@@ -313,7 +314,7 @@ fn finish(fleet: &Fleet, record_version: i64, without: &[String]) -> Result<(), 
     }
 }
 
-/// Removes components from the store that no host needs any more.
+/// Removes unused components from the store.
 fn prune(fleet: &Fleet) {
     let pruned = fleet.read().and_then(|(_, record)| {
         let wanted = record.digests().iter().map(Digest::to_string).collect();

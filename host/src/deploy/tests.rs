@@ -1,4 +1,4 @@
-//! Deployments in a host with one small component. `make test POSTGRES=no` leaves out those of several hosts.
+//! Deployments in a host with one small component. `make test POSTGRES=no` leaves out the tests of several hosts.
 
 use std::io::Write;
 use std::path::Path;
@@ -79,7 +79,7 @@ fn swap(host: &Host, mark: u8, canary: Option<CanaryPolicy>) -> Result<DeployRep
     })
 }
 
-/// A canary whose trial does not end by itself.
+/// A canary whose trial does not end during the test.
 fn begin_trial(host: &Host, mark: u8) {
     let window = Duration::from_secs(3600);
     swap(host, mark, Some(CanaryPolicy { window, ..CanaryPolicy::default() })).unwrap();
@@ -112,7 +112,7 @@ fn a_canary_without_requests_stays_on_trial_and_warns_once() {
     let (host, _folder) = start_alone();
     swap(&host, 1, Some(CanaryPolicy { window: Duration::ZERO, ..CanaryPolicy::default() })).unwrap();
     let canary = service(&host).deployment().canary.clone().expect("it is on trial");
-    // Either the supervisor takes the shortage, or this test.
+    // Either the supervisor takes the shortage, or this test does.
     assert!(matches!(canary.take_shortage(), None | Some(10)));
     assert_eq!((canary.take_shortage(), canary.missing_responses()), (None, 10));
     host.deployer().end_trials();
@@ -142,7 +142,7 @@ fn a_promotion_that_fails_says_that_the_trial_was_ended() {
 fn a_change_that_cannot_be_recorded_is_not_logged_as_done() {
     let (host, folder) = start_alone();
     swap(&host, 1, None).unwrap();
-    // A new record is written here first.
+    // The host writes a new record here first.
     let unfinished = folder.path().join("data/components/active.new");
     std::fs::create_dir(&unfinished).unwrap();
     for failed in [swap(&host, 2, None), host.deployer().roll_back("a", "mia", None)] {
@@ -163,9 +163,9 @@ fn a_change_whose_line_only_the_record_has_is_logged_once() {
     let line = || files::completed("mia", Action::Rollback, "a", digest(0), Some(digest(1))).to_json();
     let (first, second) = (line(), line());
     let expected = ["swap done", "rollback done", "rollback done", "swap done"];
-    // The log has the first line already when the host starts for the second time.
+    // When the host starts for the second time, the log has the first line already.
     for (line, swaps_next, count) in [(&first, false, 2), (&first, false, 2), (&second, true, 4)] {
-        // As after a crash, or with a disk that is full by then.
+        // As after a crash, or after the disk became full.
         let entry = record::RecordEntry { digest: digest(0), previous: Some(digest(1)), source: None };
         host.deployer().state().files.records.set_with_line("a", entry, line.clone()).unwrap();
         if swaps_next {
@@ -188,7 +188,7 @@ fn a_rollback_that_loads_undoes_no_change_that_was_made_meanwhile() {
     swap(&host, 1, None).unwrap();
     swap(&host, 2, None).unwrap();
     drop(host);
-    // The version before is loaded by a rollback, which reads it from this pipe.
+    // A rollback loads the version before, and reads it from this pipe.
     let host = start(folder.path(), None);
     let path = folder.path().join(format!("data/components/{}.wasm", digest(1)));
     std::fs::remove_file(&path).unwrap();
@@ -196,7 +196,7 @@ fn a_rollback_that_loads_undoes_no_change_that_was_made_meanwhile() {
     let other = host.deployer().load(service(&host), version(3).into(), "another", StopPhase::Stopping).unwrap();
     std::thread::scope(|scope| {
         let rolling_back = scope.spawn(|| host.deployer().roll_back("a", "mia", None));
-        // The opening waits for a reader.
+        // Opening the pipe waits for a reader.
         let open = move || std::fs::File::options().write(true).open(&path).unwrap();
         let mut pipe = within(SOON, "the rollback to read the component", open);
         let compiling = host.deployer().lock_compiling();
@@ -264,7 +264,7 @@ fn a_fleet_change_is_refused_if_its_expected_state_has_changed() {
     swap(&host, 1, None).unwrap();
     let seen = Expected { current: digest(1), canary: None };
 
-    // Another host completes a swap after this one has read the record, and before its own proposal.
+    // Another host completes a swap after this one has read the record, and before it records its pending change.
     let prepared = deployer.prepare(fleet, service(&host), &digest(0)).unwrap();
     fleet.publish(&digest(2), version(2), None).unwrap();
     let record_version = fleet.update(|record| {
@@ -279,7 +279,7 @@ fn a_fleet_change_is_refused_if_its_expected_state_has_changed() {
     let (_, record) = fleet.read().unwrap();
     assert!(record.components["a"].digest == digest(2) && record.proposal.is_none());
 
-    // The same for an operator whose page is as old.
+    // The same happens to an operator whose page is as old.
     let end = std::time::Instant::now() + SOON;
     fleet.wait_until_applied(record_version.unwrap(), end).unwrap();
     let refused = deployer.roll_back("a", "mia", Some(&seen)).unwrap_err();

@@ -11,12 +11,12 @@ use crate::ingress::CLIENT_ADDRESS;
 use crate::request_id::X_REQUEST_ID;
 use crate::response_cache::CachePolicy;
 
-/// The longest time that a response is cached. A guest can read the clock, which invalidates no cached
-/// response, so a response can be out of date by this much.
+/// The longest time that a response is cached. A guest can read the clock, and the passage of time invalidates no
+/// cached response. So a response can be out of date by this much.
 const MAX_AGE: Duration = Duration::from_secs(60);
 
-/// `hosts` are the component's `allowed_outbound_hosts`. They may be the application itself only, because the
-/// host does not learn of changes in other services.
+/// `hosts` are the component's `allowed_outbound_hosts`. They may only be the application itself: the host does not
+/// learn of changes in other services.
 pub fn from_tool(tool: &HexadTool, hosts: &AllowedHosts) -> Result<Option<CachePolicy>, String> {
     let (text, names) = match (&tool.cache_max_age, &tool.cache_headers) {
         (None, None) => return Ok(None),

@@ -36,7 +36,7 @@ pub struct Limits {
     pub memory: usize,
     /// Concurrent requests. Each has an instance of its own.
     pub instances: usize,
-    /// Concurrent requests of one client, told apart by address and by credential.
+    /// Concurrent requests of one client. Clients differ by address and by credential.
     pub instances_per_client: usize,
     /// Time that a request waits when all instances are busy.
     pub queue_timeout: Duration,
@@ -99,7 +99,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Each value that cannot be used is reported to `problem`.
+    /// Reports each unusable value to `problem`.
     pub(super) fn from_tool(tool: &HexadTool, problem: &mut dyn FnMut(String)) -> Self {
         let default = Self::default();
         let instances = tool.instances.map(|value| count("instances", value, INSTANCES_CEILING));
@@ -127,7 +127,7 @@ impl Limits {
 }
 
 impl RequestLimits {
-    /// These limits, with those that `tool` sets in their place.
+    /// The limits of `tool`; where it sets none, the limits of `self`.
     fn overridden_by(&self, tool: &RouteTool, problem: &mut dyn FnMut(String)) -> Self {
         let mut times = |key: &str, text: &Option<String>, own: Duration| or_default(time(key, text), own, problem);
         let request_timeout = times("request_timeout", &tool.request_timeout, self.request_timeout);
@@ -139,8 +139,8 @@ impl RequestLimits {
         Self { request_timeout, transfer_timeout, cpu_time, max_body, max_response }
     }
 
-    /// The limits of the routes in the table `routes`. A limit that a route does not set is as in `self`. `None` if the
-    /// table cannot be used.
+    /// The limits of the routes in the table `routes`; where a route sets none, the limits of `self`. `None` if the
+    /// table is unusable.
     pub(super) fn of_routes(&self, tool: &HexadTool, problem: &mut dyn FnMut(String)) -> Option<RouteLimits> {
         let limits = tool.routes.iter().map(|(pattern, route)| {
             let mut of_route = |reason| problem(format!("routes.\"{pattern}\".{reason}"));
@@ -176,7 +176,7 @@ fn outbound(tool: &OutboundTool, problem: &mut dyn FnMut(String)) -> OutboundLim
     }
 }
 
-/// The methods of which equal requests are sent once.
+/// The methods whose equal requests in progress the host coalesces.
 fn coalesce(tool: &OutboundTool) -> Result<Vec<Method>, String> {
     const UNSAFE: [Method; 4] = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
     let method = |name: &String| {
@@ -187,7 +187,7 @@ fn coalesce(tool: &OutboundTool) -> Result<Vec<Method>, String> {
     safe.map(Ok).chain(tool.share_methods.iter().map(method)).collect()
 }
 
-/// The manifest's value, or else the default. An invalid value is reported to `problem`.
+/// The manifest's value, or else the default. Reports an invalid value to `problem`.
 fn or_default<T>(said: Option<Result<T, String>>, default: T, problem: &mut dyn FnMut(String)) -> T {
     said.transpose()
         .unwrap_or_else(|reason| {
@@ -205,7 +205,7 @@ fn size(key: &str, text: &Option<String>) -> Option<Result<u64, String>> {
     text.as_deref().map(|text| bytes(key, text))
 }
 
-/// One client's share of `total` if the manifest does not set it: half, so that another client gets as much.
+/// One client's share of `total` if the manifest sets none: half, so that two clients get as much.
 fn share(total: usize) -> usize {
     total.div_ceil(2)
 }

@@ -1,7 +1,7 @@
 //! The application manifest: Spin's `spin.toml`, version 2.
 //!
-//! A manifest that Spin runs has the same meaning here, or is refused with an error that says why.
-//! Settings of this host only are in `[component.<id>.tool.hexad]`, which Spin ignores.
+//! The host gives a manifest that Spin runs the same meaning, or refuses it with the reason. Settings of this host only
+//! are in `[component.<id>.tool.hexad]`, which Spin ignores.
 
 mod cache_policy;
 mod credentials;
@@ -92,11 +92,11 @@ impl Component {
 pub struct LoadOptions<'a> {
     /// Values of application variables.
     pub environment: Environment<'a>,
-    /// Given to every component that declares a variable `external_url`.
+    /// The value of the variable `external_url` of each component that declares it.
     pub external_url: Option<&'a str>,
     /// Overrides every `maintenance.every`. Zero turns maintenance off.
     pub maintenance_every: Option<Duration>,
-    /// The tokens that the host has made. A manifest that is read again gets the same ones.
+    /// The tokens that the host has drawn, so that a reload keeps them.
     pub maintenance_tokens: &'a MaintenanceTokens,
 }
 
@@ -312,8 +312,7 @@ fn route(trigger: schema::HttpTrigger, ids: &BTreeSet<String>) -> Result<Option<
     }
 }
 
-/// A limit for a route that leads elsewhere would bound nothing, and maintenance would be asked of another
-/// component: the path is probably misspelt.
+/// Refuses limits and maintenance whose path leads to another component or to none: the path is probably misspelt.
 fn check_paths(
     components: &[Component],
     routes: &[(usize, Route)],

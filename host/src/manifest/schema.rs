@@ -1,5 +1,5 @@
-//! The TOML of the manifest. It has every field of Spin's manifest. A field for a capability that this
-//! host does not supply is refused unless it is empty.
+//! The TOML of the manifest. It has every field of Spin's manifest. If this host lacks a capability, its field must be
+//! empty.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -74,7 +74,7 @@ pub struct HttpTrigger {
     #[serde(default, rename = "id")]
     _id: IgnoredAny,
     pub route: RouteTable,
-    /// The id of a component, or a component that is written here.
+    /// The id of a component, or an inline component.
     pub component: TextOr<IgnoredAny>,
     #[serde(default)]
     executor: Executor,
@@ -117,7 +117,7 @@ impl fmt::Display for RouteTable {
     }
 }
 
-/// A text or a table. An untagged enum of serde would not say why a value fits neither of them.
+/// A text or a table. An untagged enum of serde would not say why neither fits.
 pub enum TextOr<T> {
     Text(String),
     Table(T),
@@ -251,7 +251,7 @@ pub struct HexadTool {
     /// Key prefixes that may be read, in addition to the writable ones.
     pub read: Option<Vec<String>>,
     pub write: Option<Vec<String>>,
-    /// Prefixes of keys of which a crash may undo the last changes.
+    /// Key prefixes of volatile values: a crash may undo the last changes.
     #[serde(default)]
     pub volatile: Vec<String>,
     /// Variables of the component whose values the host draws if they are empty.
@@ -279,7 +279,7 @@ pub struct HexadTool {
     pub maintenance: Option<MaintenanceTool>,
     #[serde(default)]
     pub outbound: OutboundTool,
-    /// Limits of the requests to some routes, by the route's pattern.
+    /// Limits of the requests to some routes, by route pattern.
     #[serde(default)]
     pub routes: BTreeMap<String, RouteTool>,
 }
@@ -308,7 +308,7 @@ impl HexadTool {
     }
 }
 
-/// Where clients put credentials. The host tells callers apart by them during a canary.
+/// Where clients put credentials. During a canary, the host distinguishes clients by them.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CredentialsTool {

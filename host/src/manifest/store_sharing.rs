@@ -9,7 +9,7 @@ use super::location::Locations;
 use super::schema::{self, HexadTool};
 
 impl HexadTool {
-    /// Whether the manifest narrows the component's stores to prefixes.
+    /// Whether the manifest restricts the component to key prefixes.
     fn has_prefixes(&self) -> bool {
         self.read.is_some() || self.write.is_some()
     }
@@ -30,8 +30,8 @@ pub fn check(components: &BTreeMap<String, schema::Component>, locations: &Locat
     }
 }
 
-/// A sentence for each prefix that several components may write, and for each store of which a component may write
-/// every key.
+/// A sentence for each prefix that several components may write. A sentence for each store in which a component may
+/// write every key.
 pub fn sharing_notes<'a>(components: impl Iterator<Item = &'a Component> + Clone) -> Vec<String> {
     let stores = components.clone().flat_map(|component| {
         let prefixes = component.grants.writable().iter();

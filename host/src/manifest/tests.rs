@@ -326,7 +326,7 @@ fn every_part_that_fits_to_no_other_is_told() {
     assert_eq!(reasons.len(), 2, "{reasons:#?}");
 }
 
-/// Each manifest is refused for one reason only.
+/// Each manifest has one problem only.
 #[test]
 fn wrong_missing_and_unknown_keys_are_named_with_their_place() {
     let area = "trigger = {}\n[component.a]\nsource = \"a\"\n";
@@ -340,7 +340,7 @@ fn wrong_missing_and_unknown_keys_are_named_with_their_place() {
             "line 5, variables: a list of tables is there, and a table belongs there; write it once, as [variables]",
         ),
         ("trigger = {}\ncomponent = []".to_owned(), "line 5, component: a list is there, and a table belongs there"),
-        // serde takes these for tables without the names of their fields.
+        // serde would read these lists as tables without field names.
         ("trigger = [[]]".to_owned(), "line 4, trigger: a list is there, and a table belongs there"),
         (
             format!("{area}tool.hexad.maintenance = [\"/a\", \"1h\"]"),
@@ -440,7 +440,7 @@ fn a_misspelt_table_of_the_host_is_refused() {
     ] {
         assert_refused(&format!("{text}\n[component.note]\nsource = \"a\""), &["there is no key `"]);
     }
-    // The table of a component that is not there.
+    // A table of a component that the manifest does not have.
     let misplaced = format!("{area}[component.notes.tool.hexad]\nwrite = [\"note/\"]");
     assert_refused(&misplaced, &["component.notes: `source` is missing; add it"]);
 }

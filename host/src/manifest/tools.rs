@@ -7,7 +7,7 @@ use super::error::Problems;
 use super::location::{Locations, shown};
 use super::schema::{Application, Component, HEXAD};
 
-/// Refuses the tables that this host would ignore although they are meant for it.
+/// Refuses tables that this host would ignore because their names are misspelt.
 pub fn check(
     application: &Application,
     components: &BTreeMap<String, Component>,
@@ -26,7 +26,7 @@ pub fn check(
     }
 }
 
-/// Whether a name is that of this host's table, in any case and with one typing error.
+/// Whether a name means this host's table: in any case, and with at most one typing error.
 fn is_meant(name: &str) -> bool {
     let letters: String = name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
     strsim::damerau_levenshtein(&letters, HEXAD) <= 1

@@ -24,7 +24,7 @@ pub enum EngineError {
 }
 
 impl Engine {
-    /// Opens the store: on PostgreSQL, or else in the data directory. It blocks.
+    /// Opens the store: on PostgreSQL, or else in the data directory. Blocks.
     pub fn open(
         data: &Path,
         shards: usize,
@@ -45,7 +45,7 @@ impl Engine {
         })
     }
 
-    /// The stores by label, and how many keys each has.
+    /// The stores by label, each with its number of keys.
     pub async fn contents(&self) -> Result<Vec<(String, u64)>, EngineError> {
         Ok(match self {
             Self::Sqlite(store) => store.contents()?,
@@ -53,7 +53,7 @@ impl Engine {
         })
     }
 
-    /// Whether another host uses the store. One in a data directory is locked while it is open.
+    /// Whether another host uses the store. An open store in a data directory is locked.
     pub async fn has_other_hosts(&self) -> Result<bool, EngineError> {
         Ok(match self {
             Self::Sqlite(_) => false,
@@ -61,7 +61,7 @@ impl Engine {
         })
     }
 
-    /// Marks that a copy into the store has begun, and that it is complete. A marked store cannot be opened.
+    /// Marks that a copy into the store has begun, or that it is complete. A marked store cannot be opened.
     pub async fn mark_unfinished(&self, is_unfinished: bool) -> Result<(), EngineError> {
         match self {
             Self::Sqlite(store) => store.mark_unfinished(is_unfinished)?,
@@ -70,7 +70,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether the store can do its work. It does not keep the store open.
+    /// The store's health. The handle does not keep the store open.
     pub fn health(&self) -> &Arc<StoreHealth> {
         match self {
             Self::Sqlite(store) => store.health(),
@@ -78,7 +78,7 @@ impl Engine {
         }
     }
 
-    /// The error of a store that has failed since it was opened, and stays so.
+    /// The error of a store that has permanently failed since it was opened.
     pub fn failure(&self) -> Option<EngineError> {
         match self {
             Self::Sqlite(store) => store.failure().map(EngineError::Sqlite),
@@ -86,7 +86,7 @@ impl Engine {
         }
     }
 
-    /// The counter of flushed transactions, which does not keep the store open.
+    /// The counter of flushed transactions. It does not keep the store open.
     pub fn commit_counter(&self) -> Arc<AtomicU64> {
         match self {
             Self::Sqlite(store) => store.commit_counter(),
@@ -114,7 +114,8 @@ impl Engine {
         }
     }
 
-    /// Tells whether this host does the maintenance of the store. It does not keep the store open.
+    /// Returns a function that says whether this host does the maintenance of the store. It does not keep the store
+    /// open.
     pub fn leader_reader(&self) -> Box<dyn Fn() -> bool + Send + Sync> {
         match self {
             Self::Sqlite(_) => Box::new(|| true),
@@ -122,8 +123,8 @@ impl Engine {
         }
     }
 
-    /// Reads the store's size in bytes and, on PostgreSQL, the status of the server. It does not keep the
-    /// store open.
+    /// Returns a function that reads the store's size in bytes and, on PostgreSQL, the status of the server. It does
+    /// not keep the store open.
     pub fn status_reader(&self, data: PathBuf) -> Box<dyn Fn() -> (u64, Option<postgres::Status>) + Send + Sync> {
         match self {
             Self::Sqlite(_) => Box::new(move || (sqlite::size(&data), None)),

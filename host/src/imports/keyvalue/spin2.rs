@@ -75,7 +75,7 @@ impl key_value::HostStore for KeyValueView<'_> {
                 Some(next) => cursor = Some(next),
                 None => return Ok(Ok(keys)),
             }
-            // The shard serves its other requests between two pages.
+            // Between two pages, the shard serves its other requests.
             tokio::task::yield_now().await;
         }
     }
@@ -120,7 +120,7 @@ mod tests {
             assert!(poll!(listing.as_mut()).is_pending(), "the shard would wait for the whole listing");
             assert_eq!(listing.await.unwrap().unwrap().len(), 2500);
         }
-        // The draft's cursors are numbers. A page that follows the last one begins where that ended.
+        // The draft's cursors are numbers. A next page begins where the last page ended.
         let (mut listed, mut cursor) = (0, None);
         loop {
             let page = wasi_draft::list_keys(&mut view, borrowed(), cursor).await.unwrap();

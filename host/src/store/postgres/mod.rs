@@ -4,21 +4,21 @@
 //! |---|---|
 //! | [`url`], [`password`], [`tls`], [`open_error`] | which servers, as whom, and why one cannot be used |
 //! | [`schema`], [`sql`] | tables and statements |
-//! | [`writer`], [`link`] | connections for writes; all connections to one server |
-//! | [`link_state`], [`supervisor`] | the present link, or why there is none; which link is used, barriers, health |
+//! | [`writer`], [`connection_set`] | connections for writes; all connections to one server |
+//! | [`link_state`], [`supervisor`] | the present connections, or why there are none; reconnects, barriers, health |
 //! | [`barrier_queue`] | requests that wait for a barrier |
-//! | [`memory`] | which cached values are still believed |
-//! | [`fleet`] | what the hosts of the store serve, and which hosts there are |
+//! | [`memory`] | which cached values are still valid |
+//! | [`fleet`] | the hosts of the store, and the components that they serve |
 //! | [`monitor`] | facts about the server for the operator |
 //! | [`shared`], [`backend`] | reads; the store as a shard uses it |
-//! | [`write_operation`], [`write_queue`], [`writes`] | the writes of a request, as they are, wait, and are carried out |
+//! | [`write_operation`], [`write_queue`], [`writes`] | the writes of a request, their queue, their execution |
 //! | [`write_queue_budget`] | how much memory waiting writes may take |
-//! | [`patience`] | how long requests wait |
+//! | [`timeout`] | how long requests wait |
 //! | [`late_reply`], [`classify`] | writes without a reply in time; the store errors of PostgreSQL's errors |
 //! | [`probe`] | whether the tables can be used again |
 //! | [`mutant`] | defects that tests switch on |
 //!
-//! Connections have a thread and a runtime of their own: shards send statements to it.
+//! Connections have a thread and a runtime of their own, to which the shards send statements.
 
 mod backend;
 mod barrier_queue;
@@ -76,11 +76,11 @@ pub use url::StoreUrl;
 #[derive(Clone, Debug)]
 pub struct Options {
     pub url: StoreUrl,
-    /// Connections for writes, each of one write at a time.
+    /// Connections for writes. Each carries one write at a time.
     pub writers: usize,
-    /// The greatest age of values in memory; zero for never older than a request.
+    /// The greatest age of cached values; zero for never older than a request.
     pub staleness: Duration,
-    /// Whether tables are made if there are none.
+    /// Whether missing tables are made.
     pub creates: bool,
     defect: Defect,
 }
@@ -152,7 +152,7 @@ impl Postgres {
         Arc::new(NearCached::new(backend))
     }
 
-    /// The stores by label, and how many keys each has.
+    /// The stores by label, each with its number of keys.
     pub async fn contents(&self) -> Result<Vec<(String, u64)>, OpenError> {
         let link = self.present_link()?;
         let rows = link.barrier().client.query(sql::SELECT_VALUES, &[]).await?;
@@ -160,7 +160,7 @@ impl Postgres {
         rows.iter().map(pair).collect()
     }
 
-    /// Whether there are connections of other hosts to the database.
+    /// Whether other hosts have connections to the database.
     pub async fn has_other_hosts(&self) -> Result<bool, OpenError> {
         let link = self.present_link()?;
         let row = link.barrier().client.query_one(sql::CONNECTIONS, &[]).await?;
@@ -168,7 +168,7 @@ impl Postgres {
         Ok(usize::try_from(connections).unwrap_or(usize::MAX) > link.connections)
     }
 
-    /// Marks that a copy into the database has begun, and that it is complete. No host connects to a marked one.
+    /// Marks that a copy into the database has begun, or that it is complete. No host connects to a marked database.
     pub async fn mark_unfinished(&self, is_unfinished: bool) -> Result<(), OpenError> {
         schema::mark_unfinished(&self.present_link()?.barrier().client, is_unfinished).await
     }
@@ -187,18 +187,19 @@ impl Postgres {
         self.shared.commits.clone()
     }
 
-    /// The tables of the hosts that share the store. They keep its connections, until the store is dropped.
+    /// The tables of the hosts that share the store. They keep its connections until the store is dropped.
     pub fn fleet(&self) -> FleetStore {
         FleetStore::new(self.shared.clone())
     }
 
-    /// Tells whether this host does the maintenance of the store: one of the hosts that share it does.
+    /// Returns a function that says whether this host does the maintenance of the store. One of the sharing hosts does
+    /// it.
     pub fn leader_reader(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         let supervisor = self.shared.supervisor.clone();
         move || supervisor.is_leader()
     }
 
-    /// Reads the status of the server; it does not keep the store open.
+    /// Returns a function that reads the server's status. It does not keep the store open.
     pub fn status_reader(&self) -> impl Fn() -> PostgresStatus + Send + Sync + use<> {
         let supervisor = self.shared.supervisor.clone();
         move || PostgresStatus::of(&supervisor)

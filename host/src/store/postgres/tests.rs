@@ -1,4 +1,4 @@
-//! On a real server. `make test POSTGRES=no` leaves these out.
+//! On a real server. `make test POSTGRES=no` leaves these tests out.
 
 use super::*;
 use crate::store::conformance::{self, Shards, key, permit, read, write};
@@ -68,7 +68,7 @@ pub fn start_with(settings: &[&str], own: Own) -> Option<Server> {
     server::is_enabled().then(|| Server::start_with(settings, own))
 }
 
-/// A connection of the test's own.
+/// A connection of the test itself.
 pub async fn connect(url: &str) -> tokio_postgres::Client {
     let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
@@ -86,7 +86,7 @@ async fn until_readable(backend: &dyn Backend, name: &str) -> Option<Vec<u8>> {
     wait_for_async(SOON, "a store that can be read", try_read).await
 }
 
-/// Reads until a value is seen that another request has written.
+/// Reads until it sees a value of another request.
 async fn until_seen(backend: &dyn Backend, name: &str) {
     let is_seen = async || backend.get(&key(name)).await.unwrap().is_some();
     wait_until_async(SOON, &format!("the value `{name}`"), is_seen).await;
@@ -241,7 +241,7 @@ async fn a_server_crash_loses_no_durable_write_and_fails_the_others() {
 
     assert_eq!(until_readable(&*backend, "root").await.unwrap(), b"names it");
     assert_eq!(read(&*backend, "blob").await, Some(vec![1; 100_000]));
-    // After a crash, the server completes no write that was begun before it, unless the blob was flushed.
+    // After a crash, the server completes no write that began before it, unless the blob was flushed.
     let _ = backend.cas(&lost, key("lost root"), None, b"names nothing".to_vec()).await;
     let is_durable = backend.durable(&lost).await.is_ok();
     let (blob, root) = (read(&*backend, "lost blob").await, read(&*backend, "lost root").await);
@@ -252,7 +252,7 @@ async fn a_server_crash_loses_no_durable_write_and_fails_the_others() {
 
 #[tokio::test]
 async fn a_durable_value_is_on_disk_even_after_operations_without_effect() {
-    // The server flushes by itself only every ten seconds.
+    // The server itself flushes only every ten seconds.
     let Some(mut server) = start(&["wal_writer_delay=10s"]) else { return };
     let host = Host::open(&server.new_database("flush"));
     let backend = host.store.backend(0);

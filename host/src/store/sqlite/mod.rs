@@ -4,9 +4,9 @@
 //! of its own. The database is in WAL mode, so readers never wait for the writer, and a commit flushes
 //! the log (`synchronous=FULL`). Another thread copies the log into the database ([`checkpointer`]).
 //!
-//! A read blocks the shard for the time of one lookup: microseconds if the page is cached, which is
-//! less than a switch to another thread costs. No lock of another program keeps it waiting for long
-//! ([`open::READ_BUSY_TIMEOUT`]). A commit of another program is noticed within a second ([`log_length`]).
+//! A read blocks the shard for the time of one lookup. If the page is cached, this takes microseconds, less than a
+//! switch to another thread. The lock of another program delays a read only briefly ([`open::READ_BUSY_TIMEOUT`]). The
+//! host notices a commit of another program within a second ([`log_length`]).
 
 mod attachments;
 mod backup;
@@ -68,15 +68,15 @@ pub struct Options {
     /// acknowledged yet, so a longer time loses nothing. It bounds how long a Spin with the same file
     /// open waits for the lock.
     pub batch_age: Duration,
-    /// A database up to this size, in bytes, is read as a whole before it is served, which takes a
-    /// fraction of a second. A larger one is read while it is served (see [`integrity_check`]).
+    /// The host reads a database up to this size, in bytes, as a whole before it serves it. This takes a fraction of a
+    /// second. The host reads a larger one while it serves it (see [`integrity_check`]).
     pub checked_at_open: u64,
     /// How long the writer waits for the lock of another program until the store counts as busy, and the host as not
-    /// ready. A Spin with the same file open holds it for a transaction.
+    /// ready. A Spin with the same file open holds the lock for a transaction.
     pub busy_after: Duration,
-    /// How long it waits altogether until the requests of a transaction are refused.
+    /// How long the writer waits in total until it refuses the requests of a transaction.
     pub lock_wait: Duration,
-    /// How often the writer tries whether a store that could not be written can be written again.
+    /// How often the writer tries to write to a store that did not take writes.
     pub probe_interval: Duration,
 }
 
@@ -103,7 +103,7 @@ pub struct Sqlite {
 }
 
 impl Sqlite {
-    /// Opens the database in `directory`, and creates both if they do not exist and the options say so.
+    /// Opens the database in `directory`, and creates missing ones if the options say so.
     ///
     /// Fails if another host has the directory open, or if the database is damaged, empty or not
     /// Spin's. It never replaces a file that it cannot read.
@@ -140,13 +140,13 @@ impl Sqlite {
         Ok(Arc::new(NearCached::new(engine)))
     }
 
-    /// The stores by label, and how many keys each has.
+    /// The stores by label, each with its number of keys.
     pub fn contents(&self) -> Result<Vec<(String, u64)>, OpenError> {
         let reader = Reader::new(self.database.connect_reader()?);
         reader.contents().map_err(|error| self.database.open_error(error))
     }
 
-    /// Whether the store can do its work. It does not keep the database open.
+    /// The store's health. The handle does not keep the database open.
     pub fn health(&self) -> &Arc<StoreHealth> {
         self.writer.health()
     }
@@ -161,8 +161,8 @@ impl Sqlite {
         })
     }
 
-    /// Takes the attachments out of a database that was restored from a backup: `restore` gets them, and
-    /// they are removed once it has succeeded.
+    /// Takes the attachments out of a database that was restored from a backup. `restore` gets them; after its success,
+    /// they are removed.
     pub fn restore_attachments<E>(
         &self,
         restore: impl FnOnce(Vec<Attachment>) -> Result<(), E>,
@@ -171,7 +171,7 @@ impl Sqlite {
         taken.map_err(|error| self.database.open_error(error))
     }
 
-    /// Marks that a copy into the database has begun, and that it is complete. A marked one cannot be opened.
+    /// Marks that a copy into the database has begun, or that it is complete. A marked database cannot be opened.
     pub fn mark_unfinished(&self, is_unfinished: bool) -> Result<(), OpenError> {
         let statement = if is_unfinished { open::MARK_UNFINISHED } else { open::MARK_FINISHED };
         let marked = self.database.connect_checkpointer()?.execute_batch(statement);
@@ -183,15 +183,15 @@ impl Sqlite {
         self.writer.commits().load(Ordering::Relaxed)
     }
 
-    /// The counter behind [`commits`](Self::commits), which does not keep the database open.
+    /// The counter behind [`commits`](Self::commits). It does not keep the database open.
     pub fn commit_counter(&self) -> Arc<AtomicU64> {
         self.writer.commits()
     }
 }
 
 struct SqliteShard {
-    // Declared before the writer, so that the writer's connection is closed last. That one moves the
-    // log back into the database.
+    // Declared before the writer, so that the writer's connection is closed last: it moves the log back into the
+    // database.
     reader: Reader,
     bulk_reader: BulkReader,
     writer: Arc<Writer>,
@@ -277,7 +277,7 @@ impl Backend for SqliteShard {
             self.writer.commit_soon();
         }
         if has_open_volatile {
-            // Its change of a volatile key may be lost; the request reads it only if it is not.
+            // The store may lose a change of a volatile key. The request reads the change only if it is kept.
             let _ = ledger.of_volatile().settled().await;
         }
         ledger.settled().await

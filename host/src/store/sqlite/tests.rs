@@ -218,7 +218,7 @@ fn the_files_of_a_store_are_private_in_a_folder_that_was_there_before() {
         modes(4);
     };
     open();
-    // As an earlier version has left it.
+    // As an earlier version left it.
     let path = directory.path().join(FILE_NAME);
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
     open();
@@ -235,7 +235,7 @@ fn attachments_of_a_backup_are_taken_out_once() {
     std::fs::rename(&target, restored.path().join(FILE_NAME)).unwrap();
     let engine = Sqlite::open(restored.path(), &Options::default()).unwrap();
     let mut seen = Vec::new();
-    // The disk is full, for example; nothing is lost.
+    // For example, the disk is full; nothing is lost.
     assert_eq!(engine.restore_attachments(|_| Err("not now")).unwrap(), Err("not now"));
     for _ in 0..2 {
         let taken = engine.restore_attachments(|attachments| {

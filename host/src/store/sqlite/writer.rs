@@ -21,14 +21,14 @@ use crate::log_throttle::LogThrottle;
 use crate::store::lock::DataLock;
 use crate::store::{ChangeClock, Ledger, StoreError, StoreHealth};
 
-/// Bytes that may be in the queue, of all instances together. Further writes wait.
+/// Bytes of all instances that may be in the queue. Further writes wait.
 const MAX_QUEUED_BYTES: u32 = 64 * 1024 * 1024;
 
 /// Bytes of one request's deletions that may be in the queue. Values have a permit of their instance's budget, and the
 /// caller of an increment or a swap waits for its result.
 const MAX_DELETION_BYTES: u32 = 1024 * 1024;
 
-/// The budget of one request's deletions in the queue. It is a part of the request's ledger.
+/// The budget of one request's queued deletions. It is a part of the request's ledger.
 struct DeletionBudget(Arc<Semaphore>);
 
 impl DeletionBudget {
@@ -59,14 +59,14 @@ pub struct WriterParts {
     pub batch_age: Duration,
     pub lock_wait: LockWait,
     pub probe_interval: Duration,
-    /// The writer keeps it until its connection is closed.
+    /// The writer holds the lock until its connection is closed.
     pub lock: DataLock,
     /// Once it has damage, the writer refuses every operation.
     pub health: Arc<StoreHealth>,
 }
 
 impl Writer {
-    /// Starts the thread, once the store's health tells whether a value can be written.
+    /// Starts the thread, after a probe has shown whether the store takes writes.
     pub fn start(parts: WriterParts) -> io::Result<Self> {
         let WriterParts { connection, checkpointer, log_length, batch_age, lock_wait, probe_interval, lock, health } =
             parts;
@@ -119,7 +119,7 @@ impl Writer {
         &self.health
     }
 
-    /// Queues an operation, and waits only while the queue is full, or has many deletions of the request.
+    /// Queues an operation. Waits only while the queue is full, or has many deletions of the request.
     pub async fn queue(&self, ledger: &Ledger, operation: SqliteWrite) -> Result<(), StoreError> {
         ledger.check()?;
         if let Some(finding) = self.health.damage() {
@@ -129,7 +129,7 @@ impl Writer {
         }
         let bytes = u32::try_from(operation.bytes()).unwrap_or(MAX_QUEUED_BYTES).min(MAX_QUEUED_BYTES);
         let stopped = |_| StoreError::writer_stopped();
-        // First the request's own: a request that waits for itself takes no room from others.
+        // The request's own budget comes first: a request that waits for itself takes no bytes from others.
         let of_request = match operation {
             SqliteWrite::Delete(_) => {
                 let budget = DeletionBudget::of(ledger).ok_or_else(StoreError::writer_stopped)?;
@@ -157,7 +157,7 @@ impl Writer {
         }
     }
 
-    /// Has the queued operations committed as soon as they are applied.
+    /// Makes the writer commit the queued operations as soon as they are applied.
     pub fn commit_soon(&self) {
         // A stopped writer has dropped every entry, which fails the ledgers.
         let _ = self.queue.send(Message::Commit);
@@ -200,7 +200,7 @@ mod tests {
         let (greedy, other) = (Ledger::default(), Ledger::default());
         let budget = DeletionBudget::of(&greedy).unwrap();
         let size = u32::try_from(delete().bytes()).unwrap();
-        // As many as fit but one, none of which the writer takes.
+        // Permits for as many deletions as fit, the last one apart. The writer takes none of them.
         let earlier = budget.clone().try_acquire_many_owned(MAX_DELETION_BYTES - size).unwrap();
         let held = budget.clone().try_acquire_many_owned(size).unwrap();
         assert!(writer.queue(&greedy, delete()).now_or_never().is_none());
@@ -212,7 +212,7 @@ mod tests {
         drop(earlier);
         writer.commit_soon();
         greedy.settled().await.unwrap();
-        // Its permit is given back.
+        // The deletion's permit is given back.
         assert_eq!(budget.available_permits(), MAX_DELETION_BYTES as usize);
     }
 }

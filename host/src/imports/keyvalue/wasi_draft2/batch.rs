@@ -1,5 +1,5 @@
-//! The interface `batch`: several keys in one call. Each is checked as in a call of its own. The shard
-//! serves its other requests in between.
+//! The interface `batch`: several keys in one call. The host checks each key as in a single call. Between keys, the
+//! shard serves its other requests.
 
 use tokio::task::coop::consume_budget;
 use wasmtime::component::Resource;
@@ -110,7 +110,7 @@ mod tests {
         let borrowed = || Resource::new_borrow(bucket.rep());
         let name = "k".repeat(1000);
         let key = Key { store: "default".into(), key: name.as_str().into() };
-        // One byte less is free than an empty value of this key takes.
+        // The free bytes are one less than an empty value of this key takes.
         let held = u32::try_from(budget.available_permits() - queued_bytes(&key, &[]) + 1).unwrap();
         let held = budget.try_acquire_many_owned(held).unwrap();
         assert!(HostBucket::set(&mut view, borrowed(), name.clone(), Vec::new()).now_or_never().is_none());

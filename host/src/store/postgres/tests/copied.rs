@@ -56,7 +56,7 @@ fn a_store_is_copied_from_a_folder_and_back_and_compared() {
     drop(host);
 }
 
-/// As after a copy that was killed.
+/// As after a killed copy.
 #[test]
 fn a_copy_that_was_not_completed_is_not_served() {
     let Some(server) = start(&[]) else { return };
@@ -86,7 +86,7 @@ fn a_copy_that_was_not_completed_is_not_served() {
     copy(&target, &returned, |_, _, _| ()).unwrap();
     drop(returned);
     refused(open(back.path()), &back.path().display().to_string());
-    // Once everything is there, it can be opened.
+    // Once the copy is complete, it can be opened.
     let again = tempfile::tempdir().unwrap();
     let returned = open(again.path()).unwrap();
     copy(&target, &returned, |_, _, _| ()).unwrap();

@@ -1,4 +1,4 @@
-//! Tables that are away, closed, damaged or not whole.
+//! Tables that are missing, closed, damaged or incomplete.
 
 use super::*;
 use crate::store::StoreProblem;
@@ -69,7 +69,7 @@ async fn a_host_is_not_ready_until_a_page_that_was_damaged_can_be_read() {
     let backend = host.store.backend(0);
     write(&*backend, "bad", b"1").await;
     write(&*backend, "good", b"1").await;
-    // The server refuses this key alone, as for a damaged page. `force`, because the user owns the table.
+    // The server refuses this key alone, as for a damaged page. `force` is needed because the user owns the table.
     server.sql_in(
         "damaged",
         "create function hexad.read_page(key text) returns boolean language plpgsql as $$ begin
@@ -82,7 +82,7 @@ async fn a_host_is_not_ready_until_a_page_that_was_damaged_can_be_read() {
     let error = host.store.backend(1).get(&key("bad")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable(StoreProblem::Damaged), "{error}");
     assert_eq!(host.problem(), Some(StoreProblem::Damaged));
-    // Other keys can be read and written, also by a probe.
+    // Requests and probes can still read and write other keys.
     host.store.health().suspect();
     let barriers = || host.store.status_reader()().barriers;
     let before = barriers();

@@ -226,10 +226,10 @@ async fn a_full_store_says_so_and_recovers_by_itself() {
     assert_eq!(error.kind(), ErrorKind::Unavailable(StoreProblem::Full), "{error}");
     assert_eq!(f.problem(), Some(StoreProblem::Full));
     assert_eq!(f.engine.health().failed_transactions(), 1);
-    // A small record fits; that does not make the store usable.
+    // A small record fits, but does not make the store usable.
     put("small", 10).await.unwrap();
     assert_eq!(f.problem(), Some(StoreProblem::Full));
-    // Nor does a large one that is not written.
+    // A large value that is not written does not either.
     let ledger = Ledger::default();
     let lost = f.one.cas(&ledger, key("first"), None, vec![7; 3 << 20]).await.unwrap();
     assert!(matches!(lost, CasOutcome::Lost(Some(_))));

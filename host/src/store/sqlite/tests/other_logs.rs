@@ -1,4 +1,4 @@
-//! Logs beside a database that is not theirs.
+//! Logs beside a database that they do not belong to.
 
 use super::failures::open_error;
 use super::*;
@@ -9,7 +9,7 @@ async fn put(f: &Fixture, name: &str, value: u8) {
     f.one.durable(&ledger).await.unwrap();
 }
 
-/// The files of a store as its killed host leaves them, in a folder of their own.
+/// The files of a store as a killed host leaves them, in a folder of their own.
 fn killed(f: &Fixture) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for ending in ["", "-wal", "-shm"] {
@@ -51,7 +51,7 @@ async fn a_backup_is_not_opened_beside_the_log_of_a_killed_host() {
         let backend = engine.backend().unwrap();
         assert_eq!(backend.get(&key("k")).await.unwrap().unwrap().len(), 9000);
         assert_eq!(backend.get(&key("later")).await.unwrap(), None);
-        // From now on it has a log of its own, also if the host is killed before anything is written.
+        // From now on, the database has a log of its own, even if the host is killed before it writes.
         let ledger = Ledger::default();
         backend.set(&ledger, key("new"), vec![1], permit()).await.unwrap();
         backend.durable(&ledger).await.unwrap();

@@ -1,4 +1,4 @@
-//! Other programs that use, lock, remove or cut the files of a store.
+//! Other programs that use, lock, remove or truncate the files of a store.
 
 use super::*;
 use crate::wait::SOON;
@@ -38,7 +38,7 @@ async fn a_store_with_a_file_that_was_removed_takes_no_more_writes() {
         assert!(f.engine.health().failure().is_none());
         let path = f.directory.path().join(format!("{FILE_NAME}{ending}"));
         let bytes = std::fs::read(&path).unwrap();
-        // A second name keeps its number from being given to the file that replaces it.
+        // Because of a second name, the replacing file cannot get the same inode number.
         std::fs::hard_link(&path, f.directory.path().join("removed")).unwrap();
         std::fs::remove_file(&path).unwrap();
         if replaced {
@@ -58,7 +58,7 @@ async fn a_host_whose_lock_was_removed_writes_nothing_beside_another() {
         let f = Fixture::new();
         put(&f, 1).await.unwrap();
         let path = f.directory.path().join("hexad.lock");
-        // A second name keeps its number from being given to the file that replaces it.
+        // Because of a second name, the replacing file cannot get the same inode number.
         std::fs::hard_link(&path, f.directory.path().join("removed")).unwrap();
         std::fs::remove_file(&path).unwrap();
         let other = replaced.then(|| Sqlite::open(f.directory.path(), &Options::default()).unwrap());
@@ -116,7 +116,7 @@ async fn the_lock_of_another_program_is_waited_for_until_the_store_is_known_to_b
     }
     assert_eq!(f.problem(), Some(StoreProblem::Busy));
     assert!(f.one.get(&key("k")).await.unwrap().is_some(), "reads go on");
-    // The writer finds out by itself.
+    // The writer finds out without a request.
     other.execute_batch("COMMIT").unwrap();
     f.until_problem(None).await;
     put(&f, 10).await.unwrap();
@@ -144,7 +144,7 @@ async fn a_store_whose_log_was_cut_off_takes_no_more_writes() {
     put(&f, 9000).await.unwrap();
     let log = std::fs::File::options().write(true).open(f.engine.database.log()).unwrap();
     log.set_len(log.metadata().unwrap().len() / 2).unwrap();
-    // An outage meanwhile, whose probe must not fill the log either.
+    // During an outage, a probe must not fill the log either.
     f.engine.health().begin_outage(StoreProblem::Unavailable, "a read failed", 0);
     let refused = put(&f, 9000).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unavailable(StoreProblem::Removed), "{refused}");
@@ -159,16 +159,16 @@ async fn sqlite_may_cut_the_log() {
         put(&f, 9000).await.unwrap();
         let busy: i64 = other.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).unwrap();
         assert_eq!((busy, size_of_file(f.directory.path(), "-wal")), (0, 0));
-        // The log begins anew with a shorter part, of this host or of another program.
+        // The log restarts with a shorter part, of this host or of another program.
         put(&f, 10).await.unwrap();
         other.execute("DELETE FROM spin_key_value", []).unwrap();
     }
-    // A commit cuts a log that was longer than its limit.
+    // A commit truncates a log that was longer than its limit.
     put(&f, 80 << 20).await.unwrap();
     let long = size_of_file(f.directory.path(), "-wal");
     let mut bytes = 10;
     let is_cut = async || {
-        // Another value each time: SQLite writes nothing if it is the same.
+        // Another value each time: SQLite does not write an equal value.
         bytes += 1;
         put(&f, bytes).await.unwrap();
         size_of_file(f.directory.path(), "-wal") < long
@@ -214,7 +214,7 @@ async fn no_lock_of_another_program_keeps_a_read_waiting() {
         "PRAGMA journal_mode = DELETE",
         "BEGIN EXCLUSIVE",
     ] {
-        // Some are refused, because this host has the database open.
+        // Some locks are refused, because this host has the database open.
         let _ = other.execute_batch(lock);
         assert_eq!(read().unwrap(), 1, "{lock}");
     }

@@ -1,4 +1,4 @@
-//! A database that can be opened, and whose table refuses the writes or reads of requests.
+//! A database that can be opened, but whose table refuses the writes or reads of requests.
 
 use super::failures::open_error;
 use super::*;
@@ -55,7 +55,7 @@ async fn a_store_that_refuses_every_write_is_unusable_until_it_takes_them() {
         if refuses.contains("abort") {
             assert!(written.is_err() || removed.is_err());
         } else {
-            // No error tells of it, until the host probes for another reason.
+            // No error reports it, until the host probes for another reason.
             f.engine.health().suspect();
             f.engine.writer.commit_soon();
         }
@@ -79,7 +79,7 @@ async fn a_write_that_fails_for_its_own_sake_is_no_problem_of_the_store() {
     let error = put(&f, "odd").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Fault, "{error}");
     let health = f.engine.health();
-    // The writer finds out that others can be written.
+    // The writer finds out that other values can be written.
     let is_settled = async || {
         assert!(health.failure().is_none());
         !health.is_suspected()
@@ -89,7 +89,7 @@ async fn a_write_that_fails_for_its_own_sake_is_no_problem_of_the_store() {
     put(&f, "other").await.unwrap();
 }
 
-/// SQLite would wait for a program at the other end of a pipe.
+/// Otherwise SQLite would wait for a program at the other end of a pipe.
 #[test]
 fn a_pipe_or_a_folder_in_place_of_a_file_is_named() {
     for ending in ["", "-wal", "-shm", "-journal"] {
