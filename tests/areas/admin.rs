@@ -1,4 +1,4 @@
-//! The admin area: imports, tokens and settings, as the other areas see them.
+//! The admin area: the effect of imports, tokens and settings on the other areas.
 
 use super::Forge;
 use hexad_tests::forge::{ADMIN, DEVELOPER, PRIVATE};

@@ -1,5 +1,5 @@
-//! The authorization matrix: every endpoint, asked by callers of every kind about projects of every visibility. The
-//! expected answers follow from the rules in `authorization/rules.toml`.
+//! The authorization matrix: callers of every kind ask every endpoint about projects of every visibility. The expected
+//! answers follow from the rules in `authorization/rules.toml`.
 
 use super::{Answer, Forge};
 use base64::Engine as _;
@@ -16,13 +16,13 @@ use toml::Table;
 const RULES: &str = include_str!("authorization/rules.toml");
 const ENDPOINTS: &str = include_str!("authorization/endpoints.toml");
 
-/// The most rules that a reader can hold in the head.
+/// The maximum number of rules, so that a reader can remember them all.
 const MAX_RULES: usize = 60;
 
 /// Each visibility, with the path of the group and the id of the project.
 const VISIBILITIES: [(&str, &str, u64); 3] = [("public", "pub", 11), ("internal", "int", 21), ("private", "priv", 31)];
 
-/// Users by name, with their role in each group, and what else they are.
+/// Users by name, with their role in each group and other properties.
 const USERS: [(&str, u64, &str); 12] = [
     ("administrator", 0, r#","is_admin":true"#),
     ("outsider", 0, ""),
@@ -47,7 +47,7 @@ const DEVELOPERS: [(&str, &str); 5] = [
     ("revoked", r#""scopes":["api"],"revoked":true"#),
 ];
 
-/// All callers. The tokens of deployments and jobs belong to the project that is asked about.
+/// All callers. Deploy and job tokens belong to the project of the request.
 fn callers() -> Vec<&'static str> {
     let users = USERS.iter().map(|(name, ..)| *name).chain(DEVELOPERS.iter().map(|(name, _)| *name));
     ["anonymous"].into_iter().chain(users).chain(["deploy", "job"]).collect()
@@ -94,7 +94,7 @@ fn records() -> String {
     lines
 }
 
-/// A request as the table has it.
+/// A request of the table.
 struct Endpoint {
     family: String,
     kind: String,
@@ -155,7 +155,7 @@ fn endpoints() -> Vec<Endpoint> {
     endpoints
 }
 
-/// One rule; an empty list applies to all.
+/// One rule. An empty list means all.
 struct Rule {
     why: String,
     families: Vec<String>,
@@ -244,7 +244,7 @@ fn every_documented_endpoint_has_a_row() {
     assert!(unknown.is_empty(), "docs/endpoints.md has no such paths: {unknown:#?}");
 }
 
-/// The ids of what is in a project.
+/// The ids of a project's objects.
 struct Ids {
     suggestion: u64,
     discussion: String,
@@ -362,7 +362,7 @@ impl Matrix {
     }
 }
 
-/// Every cell. A difference is a fault, of the program or of the rules, until it is explained.
+/// Checks every cell. A difference is a fault of the program or of the rules until it is explained.
 #[test]
 fn every_caller_gets_what_the_rules_say() {
     let (matrix, rules) = (Matrix::new(), rules());
@@ -371,7 +371,7 @@ fn every_caller_gets_what_the_rules_say() {
         let request = format!("{} {}", endpoint.path, endpoint.body);
         let is_of_a_project = ["{id}", "{group}", "{suggestion}"].iter().any(|name| request.contains(name));
         for (index, (visibility, ..)) in VISIBILITIES.iter().enumerate().take(if is_of_a_project { 3 } else { 1 }) {
-            // Administrators last: what they do may be done once only.
+            // Administrators come last, because some of their actions can be done only once.
             let mut callers = callers();
             callers.sort_by_key(|caller| *caller == "administrator");
             for caller in callers {
@@ -392,7 +392,7 @@ fn every_caller_gets_what_the_rules_say() {
     assert!(differences.is_empty(), "{} of {cells} cells differ:\n{}", differences.len(), differences.join("\n"));
 }
 
-/// Headers by which other services take a request for another caller's, method or path.
+/// Headers that in other services change a request's caller, method or path.
 const UNTRUSTED_HEADERS: [(&str, &str); 16] = [
     ("cookie", "hexad-session=token-of-administrator; private_token=token-of-administrator"),
     ("remote-user", "administrator"),
@@ -412,7 +412,7 @@ const UNTRUSTED_HEADERS: [(&str, &str); 16] = [
     ("spin-full-url", "http://forge.test/api/v4/projects/11"),
 ];
 
-/// Forms of a path behind which another service could see the private project.
+/// Forms of a path that another service could resolve to the private project.
 const ODD_PATHS: [&str; 14] = [
     "projects/11/../31",
     "projects/11/%2e%2e/31",

@@ -1,5 +1,5 @@
-//! Each area answers a request by value (`hexad:platform/by-value-handler`) as it does by the interface of WASI, which
-//! other hosts use. This host takes the latter for a request with a large body, also where the body means nothing.
+//! Each area answers a request by value (`hexad:platform/by-value-handler`) as over WASI, which other hosts use. This
+//! host uses WASI for a request with a large body, also if the body has no meaning.
 
 use super::{Answer, Forge};
 use hexad_tests::forge::{ADMIN, DEVELOPER, OUTSIDER, PUBLIC};
@@ -25,7 +25,7 @@ fn each_area_answers_by_value_as_by_streams() {
     let forge = Forge::seeded();
     let json = [("content-type", "application/json")];
     let registry = format!("/api/v4/projects/{PUBLIC}/packages/npm");
-    // As one piece, and as several.
+    // One tarball in one piece, and one in several.
     for (name, size) in [("small", 1_000), ("large", 3_000_000)] {
         let document = package::document(name, "1.0.0", "latest", &package::tarball(name, "1.0.0", size, 1));
         let published = forge.send_with("PUT", &format!("{registry}/{name}"), DEVELOPER, &json, document);
@@ -99,7 +99,7 @@ fn each_area_takes_a_body_by_value_as_by_streams() {
         assert!(body.len() <= SMALL, "{path}");
         let by_value = forge.send_with(method, &path, token, &json, body.to_owned());
         assert_eq!(by_value.status, status, "{method} {path}: {}", by_value.text());
-        // White space around JSON means nothing.
+        // White space after JSON has no meaning, so it can make the body large.
         let by_streams = forge.send_with(method, &path, token, &json, body.to_owned() + &" ".repeat(SMALL));
         assert!(seen(&by_value) == seen(&by_streams), "{method} {path}: {}\n{}", by_value.text(), by_streams.text());
     }

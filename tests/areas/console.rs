@@ -90,9 +90,9 @@ fn unknown_addresses_are_a_page_in_a_browser_and_json_elsewhere() {
         assert_eq!((answer.status, &*answer.text()), (404, r#"{"error":"404 Not Found"}"#), "{path}");
         assert_eq!(answer.header("content-type"), "application/json", "{path}");
     }
-    // The API is for programs, whatever they accept.
+    // The API answers JSON, whatever the request accepts.
     assert_eq!(ask("/api/v4/nothing", "text/html").header("content-type"), "application/json");
-    // A repository may be in a group that is called like a page.
+    // A repository may be in a group that has the name of a page.
     assert_ne!(ask("/issues/x.git/info/refs?service=git-upload-pack", "*/*").text(), r#"{"error":"404 Not Found"}"#);
 }
 
@@ -105,13 +105,13 @@ fn a_form_changes_the_metadata_that_package_managers_get() {
     let tags =
         || forge.get(&format!("/api/v4/projects/{PUBLIC}/packages/npm/-/package/@acme%2flib/dist-tags"), "").json();
     assert_eq!(tags()["stable"], "2.0.0");
-    // The registry refuses actions that the developer may not do, and its reason is shown.
+    // The registry refuses the action to a developer. The page shows the reason.
     let refused = submit(&forge, path, DEVELOPER, "action=deprecate&version=1.0.0&message=old");
     assert_eq!(refused.status, 403, "{}", refused.text());
     let metadata = || forge.get(&format!("/api/v4/projects/{PUBLIC}/packages/npm/@acme%2flib"), "").json();
     assert_eq!(submit(&forge, path, MAINTAINER, "action=deprecate&version=1.0.0&message=old").status, 303);
     assert_eq!(metadata()["versions"]["1.0.0"]["deprecated"], "old");
-    // A tag is no version.
+    // A tag is not a version.
     let refused = submit(&forge, path, MAINTAINER, "action=deprecate&version=stable&message=old");
     assert!(refused.status == 400 && refused.text().contains("no version stable"), "{}", refused.text());
     let unpublish = "action=unpublish&version=2.0.0&confirmation=2.0.0";
@@ -143,7 +143,7 @@ fn a_revoked_token_ends_its_session_at_once() {
 #[test]
 fn the_areas_see_the_visitor_and_not_the_console() {
     let forge = published();
-    // Searches of visitors without a token are limited by address.
+    // Searches without a token are limited by address.
     let limited = Forge::seeded_with(&[("registry_rate_limit_searches", "2")]);
     let statuses: Vec<u16> = (0..4).map(|_| limited.get("/", "").status).collect();
     assert_eq!(statuses, [200, 200, 429, 429]);
@@ -168,7 +168,7 @@ fn a_page_without_a_session_comes_from_the_response_cache() {
     wait_until(SOON, "a page from the cache", is_cached);
 }
 
-/// A guest may write twenty comments, each as long as a comment may be.
+/// A guest may write twenty comments of the maximum length.
 #[test]
 fn long_comments_hide_no_others() {
     let forge = Forge::seeded();

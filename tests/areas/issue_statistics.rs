@@ -86,7 +86,7 @@ fn many_issues_are_counted_after_each_change() {
     }
 }
 
-/// Words of a mebibyte, and texts without spaces of thousands of characters: in the memory of an instance.
+/// Words of 1 MiB, and texts of thousands of characters without spaces, fit into an instance's memory.
 #[test]
 fn texts_of_any_length_and_script_are_counted() {
     let forge = Forge::seeded();

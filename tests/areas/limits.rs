@@ -1,5 +1,5 @@
-//! Rate limits: they have the same meaning whether an instance lives for one request or for many, and a client is not
-//! refused for what another one with its address does. All clients here have the loopback address.
+//! Rate limits apply in the same way whether an instance lives for one request or for many. A client is not refused
+//! because of another client with its address. All clients here have the loopback address.
 
 use super::Forge;
 use hexad_tests::forge::{ADMIN, DEVELOPER, GUEST, PUBLIC};
@@ -19,7 +19,7 @@ fn one_request_per_instance(folder: &Path) -> PathBuf {
     })
 }
 
-/// A forge whose instances live as in the manifest, and one whose instances serve one request each.
+/// A forge whose instances live as in the manifest, and a forge whose instances serve one request each.
 fn forges(variables: &[(&str, &str)]) -> [Forge; 2] {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let manifest = one_request_per_instance(folder.path());

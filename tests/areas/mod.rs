@@ -31,7 +31,7 @@ pub struct Forge {
 }
 
 impl Forge {
-    /// An empty store; only the bootstrap token is known.
+    /// An empty store. Only the bootstrap token is valid.
     pub fn empty() -> Self {
         Forge::empty_with(&[])
     }
@@ -45,8 +45,8 @@ impl Forge {
     pub fn empty_of(manifest: &Path, variables: &[(&str, &str)]) -> Self {
         let data = tempfile::tempdir().expect("a temporary folder");
         let mut command = up(manifest, data.path());
-        // The server does nothing of its own that a test could count as a component's work, and flushes only writes
-        // that a request waits for, however slow the machine is.
+        // The server does no work of its own that a test could count as a component's. It flushes only writes that a
+        // request waits for, however slow the machine is.
         command.args(["--threads", "1", "--external-url", "https://forge.test", "--gc-every", "0"]);
         command.args(["--flush-after", "60s"]);
         for (name, value) in [("bootstrap_admin_token", BOOTSTRAP_TOKEN)].iter().chain(variables) {
@@ -70,7 +70,8 @@ impl Forge {
         self
     }
 
-    /// Imports records of the directory, all of which are accepted. The answer comes after the last of them.
+    /// Imports records of the directory, and checks that all are accepted. Returns the answer, which comes after the
+    /// last record.
     pub fn import(&self, records: impl Into<Vec<u8>>) -> Answer {
         let request =
             Request::post(format!("{}/api/v4/import/directory", self.server.url)).header("host", "forge.test");
@@ -120,7 +121,7 @@ impl Forge {
         Operator::of(&self.server)
     }
 
-    /// How many of a component's upstream requests shared the response to another, equal one.
+    /// How many of a component's upstream requests shared the response to an identical request.
     pub fn coalesced(&self, component: &str) -> u64 {
         self.operator().metric(&format!("hexad_outbound_requests_shared_total{{component=\"{component}\"}}"))
     }

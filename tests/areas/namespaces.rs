@@ -31,7 +31,7 @@ fn an_import_is_listed_at_once() {
     assert_eq!(forge.get("/api/v4/namespaces/11", ADMIN).status, 404, "the subgroup is deleted, too");
 }
 
-/// Below these words, every address is a page of the console.
+/// Every address below these words is a page of the console.
 #[test]
 fn a_group_that_is_called_like_a_page_tells_where_git_reads_its_repositories() {
     let forge = Forge::seeded();

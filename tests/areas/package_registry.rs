@@ -27,8 +27,8 @@ fn with_package(project: u64) -> (Forge, Vec<u8>) {
     (forge, tarball)
 }
 
-/// How often the first publish of a package waits for the disk: PostgreSQL commits each new root by itself,
-/// but not that the token was used.
+/// How often the first publish of a package waits for the disk. PostgreSQL commits each new root separately, but not
+/// the use of the token.
 fn flushes_of_a_first_publish() -> u64 {
     if databases::are_asked_for() { 8 } else { 1 }
 }

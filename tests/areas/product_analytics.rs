@@ -81,7 +81,7 @@ fn the_engine_gets_the_query_with_a_token_and_the_caller_gets_its_answer() {
     assert_eq!(upstream.requests().len(), 2);
 }
 
-/// As the engine's client asks: a short query in the query string. The project can be named by its path.
+/// The engine's client sends a short query in the query string. A request can name the project by its path.
 #[test]
 fn a_query_comes_by_get_too_and_a_moved_project_is_redirected() {
     let upstream = Upstream::with_json(r#"{"results":[]}"#);
@@ -247,7 +247,7 @@ fn equal_requests_at_the_same_moment_are_sent_once() {
             upstream::json(stream, &body.to_string())
         });
         let forge = forge_at(&upstream.url, &[("analytics_upstream", "http://127.0.0.1:*")]);
-        // Several users ask for one project, and one of them for another.
+        // Several users ask about one project, and one of them about another.
         let send = |project, token| forge.send_with(method, &path(project, endpoint), token, &JSON, body);
         let callers: Vec<(u64, &str)> =
             [ADMIN, DEVELOPER, OUTSIDER].repeat(4).into_iter().map(|token| (PUBLIC, token)).collect();

@@ -1,5 +1,5 @@
-//! No area's response to one caller may be stored by a shared cache, which would send it to another one: caches know
-//! `Authorization`, and not `Private-Token`.
+//! A shared cache may store no area's response to one caller, because it would send it to another one. Caches respect
+//! `Authorization`, but do not know `Private-Token`.
 
 use super::Forge;
 use hexad_tests::forge::{ADMIN, PRIVATE, PUBLIC};

@@ -142,8 +142,8 @@ fn access_levels_come_with_an_import_and_hide_a_public_projects_code() {
     assert_eq!(statuses(json!({"merge_requests_access_level": "disabled"}), ADMIN), [404, 200]);
 }
 
-/// An instance serves a thousand requests. The memory that each of them frees must be of use to the next ones, as an
-/// instance's memory never shrinks.
+/// An instance serves a thousand requests, and its memory never shrinks. So later requests must reuse the memory that a
+/// request frees.
 #[test]
 fn an_instance_needs_no_more_memory_after_hundreds_of_commits() {
     const FILES: usize = 300;

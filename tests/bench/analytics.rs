@@ -10,7 +10,7 @@ use hexad_tests::server::Server;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// How often each is measured; they take turns.
+/// How often each server is measured. The servers take turns.
 const ROUNDS: usize = 5;
 
 /// An answer of about `size` bytes, as the engine writes one.
@@ -37,7 +37,7 @@ pub fn start(data: &Path) -> Server {
     server
 }
 
-/// A query through the server, which passes it to the engine from now on whose answers have this size.
+/// Points the server to the engine whose answers have this size, and returns a query.
 pub fn query(server: &Server, engine: &Child, size: &str) -> Request {
     let settings = json!({
         "analytics_api_base_url": format!("{}/{size}/", engine.url),

@@ -1,5 +1,5 @@
-//! The cost of a call of a component: the smallest guest, in this host and in `wasmtime serve`; one that reads the
-//! store; and how long a request takes below the maximum rate.
+//! The cost of a call of a component: of the smallest guest, in this host and in `wasmtime serve`, and of a guest that
+//! reads the store. Also the latency below the maximum rate.
 
 use hexad_tests::forge::{self, ADMIN, DEVELOPER};
 use hexad_tests::server::Server;
@@ -58,7 +58,7 @@ pub fn run(bench: &Bench) {
     table.print();
 }
 
-/// A list that takes a dozen reads of the store, beside the smallest component.
+/// A list that needs a dozen reads of the store, beside the smallest component.
 pub fn experiments(bench: &Bench) {
     if !bench.selection.has("experiments", "") {
         return;
@@ -100,9 +100,8 @@ pub fn list_of_experiments(server: &Server) -> Request {
 /// The most connections that are tried one after the other.
 const FEW: usize = 16;
 
-/// How long requests take at 70 % of the maximum rate. At a steady rate the client needs the processor
-/// at certain moments, and on few cores takes it from the server: the native server shows how much of
-/// the tail is due to that.
+/// The latency at 70 % of the maximum rate. At a steady rate, the client needs the processor at certain moments, and on
+/// few cores takes it from the server. The native server shows how much of the tail this causes.
 pub fn tail(bench: &Bench) {
     if !bench.selection.has("tail", "") {
         return;

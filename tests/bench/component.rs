@@ -39,17 +39,17 @@ fn manifest(folder: &Path, guest: &Path, settings: &str) -> PathBuf {
     manifest
 }
 
-/// Of the 0.3 interface, as its toolkit makes it.
+/// A guest of the 0.3 interface, as its toolkit builds it.
 pub fn guest() -> PathBuf {
     root().join("dist/fixtures/hello.wasm")
 }
 
-/// Of the 0.3 interface, which also takes requests by value.
+/// A guest of the 0.3 interface that also takes requests by value.
 pub fn guest_by_value() -> PathBuf {
     root().join("dist/fixtures/by_value.wasm")
 }
 
-/// Of the 0.2 interface.
+/// A guest of the 0.2 interface.
 pub fn guest_0_2() -> PathBuf {
     root().join("dist/fixtures/incoming.wasm")
 }

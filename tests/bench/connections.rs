@@ -1,4 +1,4 @@
-//! Clients that hold connections: idle ones, and clients that do not take their answers.
+//! Clients that hold connections: idle clients, and clients that do not read their answers.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -15,11 +15,11 @@ use crate::component::{hello_manifest, uncached_manifest};
 use crate::load::{self, Load, Request};
 use crate::{Bench, get};
 
-/// Idle connections, each after one answer, and the addresses that they come from: where the system lets the server
-/// open few files, one address may not have all connections.
+/// Idle connections, each after one answer, and their addresses. If the server may open few files, one address may not
+/// have all connections.
 const IDLE: usize = 10_000;
 const ADDRESSES: usize = 5;
-/// Connections whose client takes nothing of a large answer.
+/// Connections whose client reads nothing of a large answer.
 const STALLED: usize = 70;
 const MB: usize = 1_000_000;
 
@@ -56,7 +56,7 @@ fn idle() {
     Load::run(&server.url, &get("/", &[]));
     let before = server.memory().0;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    // Fewer if the system does not let the client or the server open so many.
+    // Fewer, if the client or the server may not open so many.
     let connections: Vec<TcpStream> = (0..IDLE).map_while(|number| used_once(&runtime, &server, number).ok()).collect();
     assert!(connections.len() > IDLE / 10, "only {} connections could be opened", connections.len());
     let memory = server.memory().0.saturating_sub(before) as f64 / MB as f64;
@@ -70,7 +70,7 @@ fn used_once(runtime: &Runtime, server: &Server, number: usize) -> io::Result<Tc
     let target: SocketAddr = server.address().parse().expect("an address");
     let mut stream = runtime.block_on(async {
         let socket = TcpSocket::new_v4()?;
-        // Where the system has one address only, all come from that.
+        // If the system has only one address, all connections come from it.
         let _ = socket.bind(([127, 0, 0, last], 0).into());
         socket.connect(target).await?.into_std()
     })?;
@@ -82,7 +82,7 @@ fn used_once(runtime: &Runtime, server: &Server, number: usize) -> io::Result<Tc
     }
 }
 
-/// Requests on one HTTP/2 connection whose client takes nothing of the responses (RFC 9113, sections 4.1 and 6).
+/// Requests on one HTTP/2 connection whose client reads nothing of the responses (RFC 9113, sections 4.1 and 6).
 fn unread_streams(server: &Server, path: &str, count: u32) -> TcpStream {
     let frame = |kind: u8, flags: u8, stream: u32, payload: &[u8]| {
         let length = u32::try_from(payload.len()).expect("a small frame").to_be_bytes();
@@ -95,7 +95,7 @@ fn unread_streams(server: &Server, path: &str, count: u32) -> TcpStream {
     };
     let fields = [(":method", "GET"), (":scheme", "http"), (":authority", server.address()), (":path", path)];
     let head = fields.map(|(name, value)| field(name, value)).concat();
-    // SETTINGS_INITIAL_WINDOW_SIZE of nothing.
+    // SETTINGS_INITIAL_WINDOW_SIZE of 0.
     let settings = frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]);
     let requests = (0..count).flat_map(|number| frame(1, 5, 2 * number + 1, &head)).collect::<Vec<u8>>();
     let mut client = TcpStream::connect(server.address()).expect("a connection");
@@ -103,7 +103,7 @@ fn unread_streams(server: &Server, path: &str, count: u32) -> TcpStream {
     client
 }
 
-/// Metadata for other clients, while some take nothing of a tarball of 5 MB.
+/// Metadata for other clients, while some clients read nothing of a tarball of 5 MB.
 fn slow_readers() {
     eprintln!("slow readers…");
     let data = tempfile::tempdir().expect("a temporary folder");

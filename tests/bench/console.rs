@@ -24,7 +24,7 @@ pub fn run(bench: &Bench) {
     }
     eprintln!("publishing {VERSIONS} versions…");
     let data = tempfile::tempdir().expect("a temporary folder");
-    // All requests come from one address, and more of them than one visitor sends.
+    // All requests come from one address, and are more than one visitor sends.
     let unlimited = [("registry_rate_limit_lookups", "0"), ("registry_rate_limit_searches", "0")];
     let server = Server::start_with(data.path(), &unlimited);
     forge::seed(&server);
@@ -60,7 +60,7 @@ pub fn run(bench: &Bench) {
             println!("  verdaccio's page, the same:  {}", in_browser(&format!("{}/-/web/detail/{NAME}", peer.url)));
         }
     }
-    // A visitor with a session, whose pages are not cached, and one request after the other.
+    // A visitor with a session sends one request after the other. Its pages are not cached.
     let host = server.url.trim_start_matches("http://");
     let (cookie, token) = (console_session(&server.url, host, DEVELOPER), format!("Bearer {DEVELOPER}"));
     let median =
@@ -82,7 +82,7 @@ pub fn run(bench: &Bench) {
 struct PageLoad {
     /// Milliseconds.
     first_paint: f64,
-    /// Milliseconds until the latest version is to be read.
+    /// Milliseconds until the latest version is visible.
     content: f64,
     /// With heads, as sent.
     bytes: f64,

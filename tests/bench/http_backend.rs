@@ -1,5 +1,5 @@
 //! git's own server: `git http-backend`, run for each request as web servers run it (RFC 3875), in a process of its
-//! own. Bodies are passed on as they come, in both directions.
+//! own. Bodies are streamed in both directions.
 
 use crate::hello::Child;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -53,7 +53,7 @@ fn read_head(reader: &mut impl BufRead) -> Option<Head> {
     Some((first, fields.collect()))
 }
 
-/// Answers one request of a connection; `None` if there is none.
+/// Answers one request of a connection. `None` at the connection's end.
 fn answer(reader: &mut BufReader<TcpStream>, mut stream: &TcpStream, folder: &str) -> Option<()> {
     let (first, fields) = read_head(reader)?;
     let field = |name: &str| fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
@@ -124,7 +124,7 @@ fn copy_chunks(from: &mut impl BufRead, to: &mut impl Write) -> std::io::Result<
         from.read_line(&mut line)?;
         let length = u64::from_str_radix(line.trim(), 16).map_err(std::io::Error::other)?;
         copy(from, length, to)?;
-        // The end of the line after each chunk; after the last one, that of the body.
+        // Reads the end of the line after each chunk, or, after the last chunk, the end of the body.
         from.read_line(&mut String::new())?;
         if length == 0 {
             return Ok(());

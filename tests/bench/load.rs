@@ -1,5 +1,5 @@
-//! The client: a number of connections, each with one request in flight. In a closed loop it sends
-//! the next request when it has the answer to the last; at a steady rate it sends when it is time.
+//! The client: a number of connections, each with one request in flight. In a closed loop, a connection sends the next
+//! request after the answer to the last one. At a steady rate, it sends at fixed times.
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const CONNECTIONS: usize = 16;
-/// Connections where requests must not wait for one another.
+/// The number of connections when requests must not wait for one another.
 const MANY: usize = 64;
 /// By how much a timer may be late.
 const TICK: Duration = Duration::from_millis(2);
 const WARM_UP: Duration = Duration::from_millis(500);
 const MEASURED: Duration = Duration::from_secs(3);
-/// The same of servers that take turns, and how often they do.
+/// The times for servers that take turns, and the number of turns.
 const TURN: Duration = Duration::from_secs(1);
 const TURNS: usize = 5;
 const UNCOUNTED_TURNS: usize = 2;
@@ -32,9 +32,9 @@ pub struct Request {
 /// One request of a connection.
 struct Planned {
     request: Request,
-    /// When its time begins.
+    /// When its latency starts to count.
     due: Instant,
-    /// Whether it is measured.
+    /// Whether its latency is recorded.
     counts: bool,
 }
 
@@ -69,9 +69,9 @@ impl Load {
         .over(time)
     }
 
-    /// Servers take turns, so that other work of the machine slows all of them down. Returns of each the turn with the
-    /// median rate. The first turns do not count: an engine with a compiler for hot code answers twice as many requests
-    /// a second after some seconds as at first.
+    /// Servers take turns, so that other work of the machine slows down all of them. Returns each server's turn with
+    /// the median rate. The first turns do not count: with a just-in-time compiler, an engine's rate can double within
+    /// seconds.
     pub fn in_turns<const N: usize>(servers: [(&str, &Request); N]) -> [Load; N] {
         Self::in_turns_on(servers, CONNECTIONS)
     }
@@ -115,8 +115,8 @@ impl Load {
         })
     }
 
-    /// Sends `request` at a steady rate per second, however long the answers take. The time of each
-    /// begins when it was due.
+    /// Sends `request` at a steady rate per second, however long the answers take. The latency counts from the time
+    /// when the request was due.
     pub fn paced(url: &str, request: &Request, rate: f64) -> Load {
         let interval = Duration::from_secs_f64(MANY as f64 / rate);
         let started_connections = std::cell::Cell::new(0);
@@ -129,8 +129,8 @@ impl Load {
                 let planned = next;
                 next += interval;
                 tokio::time::sleep_until(planned.into()).await;
-                // That a timer of this client is late by a tick is not the server's delay; that the
-                // previous answer came late is.
+                // A delay of up to one tick is due to this client's timer. A longer one is due to the server's late
+                // answer.
                 let now = Instant::now();
                 let due = if now < planned + TICK { now } else { planned };
                 (planned < warm + MEASURED).then(|| Planned { request: request.clone(), due, counts: planned >= warm })

@@ -1,6 +1,6 @@
 //! `make bench`: speed and memory of the shipped program, beside a native hyper "hello", verdaccio, `wasmtime serve`
-//! and `git http-backend`, on the same machine, in the same run, with the same client. On a shared machine the ratios
-//! are more stable than the numbers. Only that every request is answered is asserted.
+//! and `git http-backend`. All run on the same machine, in the same run, with the same client. On a shared machine the
+//! ratios are more stable than the numbers. The benchmark asserts only that every request is answered.
 //!
 //! `make bench ONLY="tarball swap"` measures the rows whose group or name has one of these words.
 //! Groups: calls, experiments, tail, registry reads, registry mix, registry publishes, registry memory,

@@ -52,7 +52,7 @@ const ROWS: [Row; 5] = [
 ];
 
 impl Work {
-    /// Two hosts with these options take turns.
+    /// Measures two hosts with these options, in turns.
     fn measure(&self, options: [&[&str]; 2]) -> [Load; 2] {
         let folders = options.map(|_| tempfile::tempdir().expect("a temporary folder"));
         let [first, second] = [0, 1].map(|host| {

@@ -1,9 +1,9 @@
 //! `make bench-namespaces`: lists and searches of 200,000 namespaces, one client, beside PostgreSQL
 //! with `pg_trgm` on the same data, and beside a guest with a fixed answer.
 //!
-//! Every request is sent twice: the component answers the first, the host's response cache the second.
-//! Only that hexad and PostgreSQL agree on totals is asserted. On a shared machine the ratios are more
-//! stable than the numbers.
+//! Every request is sent twice: the component answers the first, the host's response cache the second. The benchmark
+//! asserts only that hexad and PostgreSQL agree on totals. On a shared machine the ratios are more stable than the
+//! numbers.
 
 #[allow(dead_code, reason = "the other benchmarks use the rest")]
 mod component;
@@ -122,7 +122,7 @@ fn fill(postgres: &Postgres, rows: &[Row]) {
     postgres.sql_within(postgres::QUERIES, &sql);
 }
 
-/// A page's query and that for the total, as the reference service sends them.
+/// A page's query and the query for the total, as the reference service sends them.
 fn page_sql(condition: &str, page: u64) -> [String; 2] {
     let offset = (page - 1) * 20;
     [
@@ -131,7 +131,7 @@ fn page_sql(condition: &str, page: u64) -> [String; 2] {
     ]
 }
 
-/// The same query for both.
+/// The same query for hexad and PostgreSQL.
 struct Comparison {
     query: String,
     condition: String,

@@ -1,5 +1,5 @@
-//! The cost of forwarding by itself: a native hyper server that forwards requests and streams the answers back unread,
-//! in a process of its own.
+//! The cost of forwarding alone: a native hyper server in its own process, which forwards requests and streams the
+//! answers back unread.
 
 use crate::hello::Child;
 use http_body_util::Full;

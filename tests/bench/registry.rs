@@ -1,4 +1,4 @@
-//! The registry, beside another of its kind.
+//! The registry, beside verdaccio.
 
 use crate::Bench;
 use crate::component;
@@ -18,7 +18,7 @@ const MIX: &str = "registry mix";
 const PUBLISHES: &str = "registry publishes";
 const MEMORY: &str = "registry memory";
 
-/// Packages of the mix, and how often one of them is asked for.
+/// Packages of the mix, and the number of requests for them.
 const MIX_PACKAGES: usize = 2000;
 const MIX_REQUESTS: usize = 20_000;
 const MIX_CONNECTIONS: usize = 16;
@@ -70,7 +70,7 @@ impl Registry {
         }
     }
 
-    /// Publishes the packages that are read later, one after the other: a peer may not take many at once.
+    /// Publishes the packages that are read later, one after the other, because a peer may not accept many at once.
     pub fn fill(&self) {
         let mut requests: Vec<Request> = (0..200).map(|n| self.put("many", &format!("1.0.{n}"), KB, n)).collect();
         requests.push(self.put("one", "1.0.0", 100 * KB, 1000));
@@ -95,9 +95,9 @@ impl Registry {
     }
 }
 
-/// The requests of clients that install projects that share many of their packages. The nth package is asked for 1/n as
-/// often as the first (Zipf's law): half of the requests revalidate its metadata, a quarter reads it, and a quarter
-/// downloads the file of 1 kB.
+/// The requests of clients that install projects with many common packages. The nth package is requested 1/n as often
+/// as the first (Zipf's law). Half of the requests revalidate its metadata, a quarter reads it, and a quarter downloads
+/// the file of 1 kB.
 fn mix(registry: &Registry) -> Load {
     let name = |n: usize| format!("mixed-{n}");
     let packages = (0..MIX_PACKAGES).map(|n| registry.put(&name(n), "1.0.0", KB, n as u64)).collect();

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Of the large repository: commits, and the bytes of the file that each adds, which do not compress.
+/// The large repository's commits, and the incompressible bytes of the file that each adds.
 const LARGE_COMMITS: u64 = 4_000;
 const LARGE_FILE: usize = 256 << 10;
 
@@ -25,9 +25,9 @@ struct Remote {
 }
 
 impl Remote {
-    /// Runs git in a folder with the address at the end; how long it takes, in milliseconds.
+    /// Runs git in a folder with the address at the end. Returns how long it takes, in milliseconds.
     fn time(&self, folder: &Path, arguments: &[&str], last: &[&str]) -> f64 {
-        // The header spares git a request that is refused; `http-backend` asks for nothing.
+        // With the header, git sends no request without a token, which would be refused. `http-backend` needs none.
         let header = format!("http.extraHeader=private-token: {MAINTAINER}");
         let all = [&["-c", &header], arguments, &[&self.url], last].concat();
         let start = Instant::now();
@@ -52,7 +52,7 @@ impl Remote {
     }
 }
 
-/// Measures both servers in turn; the medians in milliseconds.
+/// Measures both servers in turns, and prints the medians in milliseconds.
 fn row(name: &str, times: usize, remotes: &mut [Remote; 2], mut measure: impl FnMut(&mut Remote) -> f64) {
     let mut took = [Vec::new(), Vec::new()];
     for _ in 0..times {

@@ -1,10 +1,10 @@
 //! Which rows are measured.
 
-/// Rows whose group or name has one of these words; all of them if there are none.
+/// Rows whose group or name has one of these words. Without words, all rows.
 pub struct Selection(Vec<String>);
 
 impl Selection {
-    /// Of the arguments, options are cargo's.
+    /// Options among the arguments are cargo's.
     pub fn new(arguments: Vec<String>) -> Self {
         Self(arguments.into_iter().filter(|argument| !argument.starts_with("--")).collect())
     }

@@ -1,9 +1,8 @@
-//! `make soak`: mixed requests for half an hour, with publishes, imports, swaps and gc beside them. Prints the
-//! memory of the process every few minutes, and how many answers were server errors. `MINUTES=30` is the
-//! default.
+//! `make soak`: mixed requests for half an hour, with publishes, imports, swaps and gc at the same time. It prints the
+//! memory of the process every few minutes, and the number of server errors. `MINUTES=30` is the default.
 //!
-//! It fails if an answer has a status of 500 or more, if a connection breaks, or if the memory at the end is
-//! more than 1.1 times that after five minutes (or a sixth of the time, if that is less).
+//! It fails if an answer has a status of 500 or more, if a connection breaks, or if the memory grows too much. At the
+//! end, the memory may be 1.1 times the memory after five minutes (or after a sixth of the time, if that is shorter).
 
 use hexad_tests::forge::{self, ADMIN, DEVELOPER, MAINTAINER, PUBLIC};
 use hexad_tests::http::agent;
@@ -19,19 +18,19 @@ use std::time::{Duration, Instant};
 const MINUTES: u64 = 30;
 /// Clients that send requests without a pause.
 const CLIENTS: usize = 8;
-/// How much more memory the end may need than the beginning.
+/// The maximum ratio of the memory at the end to that at the beginning.
 const GROWTH: f64 = 1.1;
 
 /// Packages, and the bytes of a tarball.
 const PACKAGES: u64 = 20;
 const TARBALL: usize = 50_000;
 
-/// Versions that stay there besides the first ones, and issues. Older ones are unpublished or replaced: the data keeps
-/// its size, so that memory that grows is not due to it.
+/// Versions that stay besides the first ones, and issues. Older versions and issues are unpublished or replaced, so the
+/// data keeps its size, and growing memory has another cause.
 const VERSIONS: u64 = 100;
 const ISSUES: u64 = 2_000;
 
-/// How often each kind of work is done beside the requests.
+/// How often each kind of work is done during the requests.
 const PUBLISH_EVERY: Duration = Duration::from_secs(1);
 const IMPORT_EVERY: Duration = Duration::from_secs(5);
 const SWAP_EVERY: Duration = Duration::from_secs(10);
@@ -172,7 +171,7 @@ fn publish(registry: &Registry, number: u64, counts: &Counts) {
     counts.publishes.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Removes a version as npm does: it sends the document without it.
+/// Removes a version as npm does, by a document without the version.
 fn unpublish(server: &Server, number: u64, counts: &Counts) {
     let (name, version) = published(number);
     let url = format!("{}/api/v4/projects/{PUBLIC}/packages/npm/{name}", server.url);
@@ -190,7 +189,7 @@ fn unpublish(server: &Server, number: u64, counts: &Counts) {
     counts.record("unpublish", status);
 }
 
-/// The directory again, and some issues, a part of them for the second time.
+/// Imports the directory again, and some issues, of which a part was imported before.
 fn import(server: &Server, number: u64, counts: &Counts) {
     let issues: String = (0..200)
         .map(|index| {
@@ -211,7 +210,7 @@ fn import(server: &Server, number: u64, counts: &Counts) {
     counts.imports.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Another build of a component: two that differ in a custom section, in turn.
+/// Swaps a component to another build. Two builds, which differ in a custom section, take turns.
 fn swap(server: &Server, number: u64, counts: &Counts) {
     let component = ["package-registry", "namespaces", "issue-statistics"][number as usize % 3];
     let path = root().join(format!("dist/{component}.wasm"));

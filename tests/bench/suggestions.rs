@@ -13,7 +13,7 @@ use std::time::Instant;
 const FOLDERS: u64 = 5_000;
 const FILES: u64 = 10;
 const COMMITS: u64 = 10_000;
-/// Each with one suggestion, which is applied once.
+/// Branches with one suggestion each, which is applied once.
 const BRANCHES: u64 = 600;
 const ONE_BY_ONE: usize = 200;
 /// The line that is replaced.
@@ -34,7 +34,7 @@ pub fn contents(file: u64, version: u64) -> String {
 }
 
 /// 50,000 files in 5,000 folders, and one of 2 MB; then a commit for each of 10,000 changes of one file. Beside `main`,
-/// so many branches are at the last commit.
+/// `branches` branches are at the last commit.
 pub fn repository(branches: u64) -> Repository {
     let repository = Repository::empty();
     let mut fast_import = Command::new("git")
@@ -115,7 +115,7 @@ pub fn run() {
     println!();
 }
 
-/// The first page of a merge request's discussions: comments all over a file, made before its branch moved.
+/// The first page of a merge request's discussions: comments all over a file, from before its branch moved.
 fn discussions(server: &Server, client: &Suggestions, head: &str) -> Load {
     let iid = BRANCHES + 1;
     client.import_merge_request(iid, "topic-1");

@@ -18,7 +18,7 @@ pub fn run(bench: &Bench) {
     let data = tempfile::tempdir().expect("a temporary folder");
     let server = component::hexad(data.path(), false);
     let builds = [1, 2].map(|number| build(data.path(), number));
-    // Compiled before, so that only the swap is measured.
+    // Both builds are compiled before, so that only the swap is measured.
     builds.iter().for_each(|build| swap(&server, build));
 
     println!("Swaps of the smallest component under 64 connections that send all they can");

@@ -14,7 +14,7 @@ impl<'a> Table<'a> {
         Table { title, hello, rows: Vec::new() }
     }
 
-    /// Adds a measurement, and that of the peer for the same work.
+    /// Adds a measurement, and the peer's for the same work.
     pub fn row(&mut self, name: &str, load: &Load, peer: Option<&Load>) {
         self.row_beside(self.hello, name, load, peer);
     }

@@ -1,5 +1,5 @@
-//! `make profile`: the workload of the instrumented program, which counts for the compiler how often each of its parts
-//! runs. It is that of this benchmark's rows of calls, the registry, lists and analytics, over both stores.
+//! `make profile`: the workload of the instrumented program, which counts for the compiler how often each part runs. It
+//! consists of this benchmark's rows of calls, the registry, lists and analytics, over both stores.
 
 use hexad_tests::forge;
 use hexad_tests::postgres::{self, Postgres};
@@ -42,11 +42,11 @@ pub fn run() {
 
 fn load_and_stop(server: Server) {
     Load::run(&server.url, &get("/", &[]));
-    // The counts are written when the program ends by itself.
+    // The program writes the counts when it ends regularly.
     assert_eq!(server.stop(), Some(0));
 }
 
-/// Queries that pass through to another server, and their answers.
+/// Queries that the component passes to another server, and their answers.
 fn queries() {
     let (engine, data) = (hello::start(), tempfile::tempdir().expect("a temporary folder"));
     let server = analytics::start(data.path());

@@ -1,4 +1,4 @@
-//! Programs that unpack packages, on archives that the registry accepts: each finds the same files.
+//! Programs that unpack packages find the same files in each archive that the registry accepts.
 
 use super::{Machine, are_enabled};
 use flate2::Compression;
@@ -64,7 +64,8 @@ fn size(content: &[u8], before: &str, after: &str, digits: usize) -> Vec<u8> {
     format!("{before}{:0digits$o}{after}", content.len()).into_bytes()
 }
 
-/// An archive with a file that holds another archive's entry: a program that leaves out the file's header reads it.
+/// An archive with a file whose content is an entry of another archive. A program that skips the file's header reads
+/// that entry.
 struct Variant {
     case: &'static str,
     /// Stands before the file.
@@ -79,7 +80,7 @@ fn variants(hidden: &[u8]) -> Vec<Variant> {
     let none = Vec::new;
     let large = b"\x80\0\0\0\0\x7f\xff\xff".to_vec();
     let path = record("path", "package/a.txt");
-    // Some versions of pnpm pack the file that `main` names in this way.
+    // Some versions of pnpm pack the file that `main` names like this.
     let dotted = |content: &[u8]| entry(EntryType::Regular, "package/./a.txt", content, &[]);
     let long = |length: usize| record("path", &format!("package/{}a", "\u{e9}/".repeat(length)));
     let variants = vec![
@@ -159,7 +160,7 @@ fn programs_unpack_an_accepted_archive_alike() {
                 "sync" | "async" => {
                     machine.run(&folder, "node", &["-e", NODE_TAR, npm.as_str(), &archive, &target, program])
                 }
-                // bsdtar makes names of the locale's encoding.
+                // bsdtar converts names to the locale's encoding.
                 program => {
                     let arguments = ["LC_ALL=C.UTF-8", program, "-xzf", &archive, "--no-same-owner", "-C", &target];
                     machine.run(&folder, "env", &arguments)

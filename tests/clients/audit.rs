@@ -1,4 +1,4 @@
-//! Audits: this registry knows no advisories, and another one behind it may.
+//! Audits: this registry knows no advisories, but a registry behind it may.
 //!
 //! yarn classic is left out: it sends audits to an address of its own.
 
@@ -14,7 +14,7 @@ use serde_json::json;
 use std::io::Write as _;
 use std::path::Path;
 
-/// What the advisory is about.
+/// The title of the advisory.
 const TITLE: &str = "Runs what it reads";
 
 /// A client's command in the folder of an application.
@@ -42,13 +42,13 @@ fn with_advisory(address: String) -> Upstream {
     })
 }
 
-/// How many audits a registry was asked for.
+/// How many audits a registry has received.
 fn audits(registry: &Upstream) -> usize {
     registry.requests().iter().filter(|request| request.head.starts_with("POST ")).count()
 }
 
-/// Audits an application whose packages are here, one whose packages are in the registry behind, and one with packages
-/// of both. `nothing` is what the client prints if no advisory is known.
+/// Audits three applications: with packages of this registry, of the registry behind, and of both. `nothing` is the
+/// client's text if it knows no advisory.
 fn audit_everywhere(client: &dyn Client, audit: Audit, nothing: &str) {
     if !are_enabled() {
         return;
@@ -73,7 +73,7 @@ fn audit_everywhere(client: &dyn Client, audit: Audit, nothing: &str) {
     let printed = audit(&machine, &app);
     assert!(!printed.success && printed.stdout.contains(TITLE), "{}{}", printed.stdout, printed.stderr);
 
-    // An audit tells the names of all packages, so that it stays if one of them is here.
+    // An audit reveals the names of all packages, so it is not forwarded if one of them is here.
     let before = audits(&behind);
     client.add(&machine, &app, "own-lib").ok();
     let printed = audit(&machine, &app).ok();

@@ -1,4 +1,4 @@
-//! What clients print and do where a token is refused: they read the challenges of a 401.
+//! The output and actions of clients whose token is refused. They read the challenges of a 401.
 
 use super::bun::Bun;
 use super::npm::Npm;

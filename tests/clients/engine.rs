@@ -18,12 +18,12 @@ const MANY: u64 = 1;
 const ONE: u64 = 2;
 const NONE: u64 = 3;
 
-/// The engine's folder, as `make clients` has put it together.
+/// The engine's folder, which `make clients` has built.
 fn folder() -> PathBuf {
     root().join("tests/cache/engine")
 }
 
-/// A `node` there.
+/// A `node` in the engine's folder.
 fn node() -> Command {
     assert!(folder().join("installed").is_file(), "{} is not complete; `make clients` makes it so", folder().display());
     let mut command = Command::new("node");
@@ -72,7 +72,7 @@ impl Drop for Engine {
     }
 }
 
-/// A host whose projects have that engine.
+/// A host whose projects use the engine.
 struct Forge {
     server: Server,
     engine: Engine,
@@ -266,7 +266,7 @@ fn the_engines_own_client_works_through_the_server() {
     }
     let forge = Forge::start();
     let by_path = format!("{}/api/v4/projects/acme%2Fp{MANY}/product_analytics/request", forge.server.url);
-    // By default the client sends a query in the URL as long as it is short.
+    // By default, the client sends a short query in the URL.
     let runs = [(forge.address(MANY), ""), (forge.address(MANY), "POST"), (by_path, "")];
     for (run, (address, method)) in runs.into_iter().enumerate() {
         let output = output(node().arg("client.js").args([&address, DEVELOPER, method]));
@@ -281,7 +281,7 @@ fn the_engines_own_client_works_through_the_server() {
         assert!(got["sql"].as_str().is_some_and(|text| text.contains("`sql` is not supported")), "{got}");
         assert!(got["subscribed"].as_str().is_some_and(|text| text.contains("`subscribe` is not supported")), "{got}");
         assert!(got["denied"].as_str().is_some_and(|text| text.contains("401")), "{got}");
-        // Later runs get the result that the engine has by then.
+        // Later runs get the engine's stored result.
         assert!(run > 0 || got["polls"].as_u64().is_some_and(|polls| polls > 0), "it had to ask again: {got}");
     }
 }

@@ -1,5 +1,4 @@
-//! Another registry behind this one: packages that are not here are installed from there, through this
-//! registry as the only one that the client knows.
+//! Another registry behind this one. Clients know only this registry, and install packages of the other one through it.
 
 use super::npm::Npm;
 use super::pnpm::Pnpm;
@@ -62,8 +61,7 @@ fn yarn_berry_installs_through_the_registry() {
     installs_through(&Berry);
 }
 
-/// npm puts this registry in the place of a public one in the addresses of tarballs, so that files are asked
-/// for here.
+/// npm replaces a public registry in the addresses of tarballs by this one, so it asks this one for files.
 #[test]
 fn npm_fetches_tarballs_through_the_registry() {
     if !are_enabled() {
@@ -126,7 +124,8 @@ fn access_owners_and_tags_are_those_of_the_other_registry() {
             with_pnpm(&arguments).refused();
         }
     }
-    // A project has its own access also before it has the package: npm asks before it publishes with provenance.
+    // A project has its own access already before it has the package, because npm asks before it publishes with
+    // provenance.
     npm.sign_in(&machine, &format!("{}/api/v4/projects/{PRIVATE}/packages/npm/", here.url), DEVELOPER);
     assert_eq!(with_npm(&["access", "get", "status", "public-lib"]).ok().trim(), "public-lib: private");
     assert_eq!(with_npm(&["owner", "ls", "public-lib"]).ok().trim(), "mia <>");

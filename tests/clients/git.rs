@@ -59,10 +59,10 @@ fn a_clone_has_the_imported_refs_and_objects() {
     );
     assert_eq!(clone.git(&["show", "origin/topic:dir/sub/b"]), b"\xff\r\nb");
     assert!(refs(&clone).contains("v1"));
-    // Again: nothing is left to send.
+    // The second import has nothing to send.
     let again = import(&server, PRIVATE, &repository, &[]);
     assert!(again.contains("objects: 0 stored, 0 known; refs: 0 moved, 4 unchanged"), "{again}");
-    // A new commit: only the new objects are stored.
+    // After a new commit, only the new objects are stored.
     repository.write("dir/c", b"d\n");
     repository.commit("third");
     let third = import(&server, PRIVATE, &repository, &[]);
@@ -112,7 +112,7 @@ fn objects_that_were_stored_one_by_one_are_repacked() {
         let sent = http::agent().post(address).header("private-token", BOOTSTRAP_TOKEN).send(body);
         http::read(sent.expect("an answer")).expect("an answer").json()
     };
-    // As `import-git` of earlier versions did.
+    // Imports objects as `import-git` of earlier versions did.
     let objects = repository.git(&["cat-file", "--batch", "--batch-all-objects"]);
     assert_eq!(post("objects", &objects)["stored"], 12);
     let listed = repository.text(&["for-each-ref", "--format=%(objectname) %(refname)"]);
@@ -122,7 +122,7 @@ fn objects_that_were_stored_one_by_one_are_repacked() {
     let repack = || {
         let mut command = Command::new(program());
         command.args(["repack", "--url", &server.url, "--token", BOOTSTRAP_TOKEN]);
-        // Neither the command nor git, which it runs, sends the token to a proxy. No process listens there.
+        // Neither the command nor its git sends the token to a proxy. No process listens at the proxy's address.
         command.envs([("http_proxy", "http://127.0.0.1:1"), ("NO_PROXY", ""), ("no_proxy", "")]);
         let output = output(&mut command);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -224,7 +224,7 @@ fn an_applied_suggestion_is_a_commit_that_can_be_fetched() {
     assert_eq!(clone.git(&["show", "origin/topic:dir/sub/b"]), b"\xff\r\nbee");
     assert_eq!(clone.text(&["log", "-1", "--format=%P %an %s", "origin/topic"]), format!("{head} Dev Developer Bees"));
 
-    // The local repository does not know that commit, so it must not move the branch away from it.
+    // The local repository does not have the commit, so the import must not move the branch away from it.
     repository.write("x", b"x\n");
     repository.commit("meanwhile");
     let refused = import_git(&server, PRIVATE, repository.path(), &[]);

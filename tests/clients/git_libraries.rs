@@ -1,5 +1,5 @@
-//! Libraries that speak git's protocol by themselves: libgit2 (pygit2, and cargo), dulwich, isomorphic-git; and
-//! GitPython, which runs git.
+//! Libraries that implement git's protocol: libgit2 (pygit2, and cargo), dulwich and isomorphic-git. And GitPython,
+//! which runs git.
 
 use super::{Machine, are_enabled, installed};
 use hexad_tests::forge::{self, DEVELOPER, PRIVATE, PUBLIC};
@@ -122,7 +122,7 @@ fn cargo_fetches_a_crate_of_a_private_repository() {
         ),
     );
     machine.write("work/src/main.rs", "fn main() {}\n");
-    // The cargo that runs this test; rustc is beside it. Its own client is libgit2.
+    // The cargo that runs this test, with rustc beside it. Its git client is libgit2.
     let cargo = std::env::var("CARGO").expect("cargo names itself to tests");
     let folder = machine.folder("work");
     let beside = Path::new(&cargo).parent().expect("a folder").display().to_string();

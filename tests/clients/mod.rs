@@ -100,7 +100,7 @@ impl Machine {
         self.write("home/.npmrc", &format!("registry={registry}\n{host}:_authToken={token}\n{more}"));
     }
 
-    /// Makes `registry` that of one scope only, with a token. Any other request fails.
+    /// Makes `registry` the registry of one scope only, with a token. Any other request fails.
     pub fn write_scoped_npmrc(&self, scope: &str, registry: &str, token: &str, more: &str) {
         let host = registry.trim_start_matches("http:");
         self.write(
@@ -109,7 +109,7 @@ impl Machine {
         );
     }
 
-    /// Runs a program in `folder`. Of the test's environment it gets the PATH only.
+    /// Runs a program in `folder`. It gets only the PATH of the test's environment.
     pub fn run<S: AsRef<OsStr>>(&self, folder: &Path, program: &str, arguments: &[S]) -> ProgramOutput {
         let mut command = Command::new(program);
         command.args(arguments).current_dir(folder).env_clear();

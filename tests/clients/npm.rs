@@ -48,7 +48,7 @@ impl Client for Npm {
     }
 
     fn publish(&self, machine: &Machine, folder: &Path) -> ProgramOutput {
-        // With --force npm leaves it to the registry to refuse a version that is there already.
+        // With --force, npm lets the registry refuse a version that exists already.
         self.run(machine, folder, &["publish", "--force"])
     }
 

@@ -5,8 +5,8 @@ use hexad_tests::forge::{self, ADMIN, DEVELOPER, PUBLIC};
 use hexad_tests::server::Server;
 use serde_json::Value;
 
-/// `npm login` without a terminal: npm's own library asks the registry for a web login first, as the
-/// command does, and then for name and password.
+/// `npm login` without a terminal: npm's own library. Like the command, it tries a web login first, and then name and
+/// password.
 const LOGIN: &str = r#"
 const [folder, registry, username, password] = process.argv.slice(1);
 const profile = require(`${folder}/node_modules/npm10/node_modules/npm-profile`);
@@ -18,7 +18,7 @@ profile.login(opener, prompter, { registry }).then(
 );
 "#;
 
-/// `npm token create` of npm 10 without a terminal: its own library, for a token that only reads.
+/// `npm token create` of npm 10 without a terminal: npm's own library, for a read-only token.
 const CREATE: &str = r#"
 const [folder, registry, token, password] = process.argv.slice(1);
 const profile = require(`${folder}/node_modules/npm10/node_modules/npm-profile`);

@@ -1,4 +1,4 @@
-//! Another registry (verdaccio) with this one behind it, and behind this one.
+//! Another registry (verdaccio), in front of this one and behind it.
 
 use super::npm::Npm;
 use super::workflow::{Client, application, exported, package};
@@ -12,8 +12,8 @@ fn start(configuration: &str) -> Verdaccio {
     Verdaccio::start(configuration).expect("it is installed")
 }
 
-/// A configuration with `group` of the server as the registry behind it, with a token or without. Metadata is
-/// asked for again at every request.
+/// A configuration of verdaccio with `group` of the server as the registry behind it, with or without a token.
+/// Verdaccio revalidates metadata at every request.
 fn behind(server: &Server, group: &str, token: Option<&str>) -> String {
     let auth = token.map(|token| format!(", auth: {{ type: bearer, token: {token} }}")).unwrap_or_default();
     format!(
@@ -53,7 +53,7 @@ fn a_peer_installs_public_and_private_packages_from_here() {
     let lock = std::fs::read_to_string(app.join("package-lock.json")).expect("a lock file");
     assert!(lock.contains(&peer.url) && !lock.contains(&server.url), "{lock}");
 
-    // The peer revalidates what it has.
+    // The peer revalidates its packages.
     publish(&machine, &server, PRIVATE, "@acme/hidden", "1.1.0");
     Npm::OnPath.sign_in(&machine, &format!("{}/", peer.url), &peer.token);
     Npm::OnPath.add(&machine, &app, "@acme/hidden@latest").ok();

@@ -12,7 +12,7 @@ impl Pnpm {
         machine.run(folder, &pnpm, arguments)
     }
 
-    /// pnpm does not install packages that are seconds old unless it is told to.
+    /// By default, pnpm does not install packages that are only seconds old.
     fn cold(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> ProgramOutput {
         let store = format!("--store-dir={}", machine.empty("pnpm-store").display());
         let cache = format!("--config.cache-dir={}", machine.empty("pnpm-cache").display());

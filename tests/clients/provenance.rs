@@ -1,5 +1,5 @@
-//! `npm publish --provenance` in a job of a forge. All of it is npm's own but for the signature, which comes from
-//! services of sigstore at fixed addresses.
+//! `npm publish --provenance` in a job of a forge. All parts are npm's own, except for the signature, because
+//! sigstore's services have fixed addresses.
 
 use super::npm::Npm;
 use super::workflow::{Client, package};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 const NAME: &str = "@acme/built";
 
-/// Gives npm a bundle without a signature, in the place of the library that signs.
+/// Replaces npm's signing library, and gives npm a bundle without a signature.
 const UNSIGNED: &str = r#"
 const { Module } = require("module");
 const load = Module._load;

@@ -1,5 +1,5 @@
-//! Clients that use the registry for one scope only, which is the usual configuration, at every level;
-//! and deploy and job tokens.
+//! Clients that use the registry for one scope only, at every level, which is the usual configuration. Also deploy and
+//! job tokens.
 
 use super::bun::Bun;
 use super::npm::Npm;

@@ -10,7 +10,7 @@ use std::path::Path;
 pub trait Client {
     /// Writes the client's own configuration: the registry and a token for it.
     fn sign_in(&self, machine: &Machine, registry: &str, token: &str);
-    /// The same for packages of one scope; nothing else is configured.
+    /// The same for packages of one scope. No other registry is configured.
     fn sign_in_for(&self, machine: &Machine, scope: &str, registry: &str, token: &str);
     /// Publishes the package in `folder`.
     fn publish(&self, machine: &Machine, folder: &Path) -> ProgramOutput;
@@ -18,7 +18,7 @@ pub trait Client {
     fn versions(&self, machine: &Machine, name: &str) -> ProgramOutput;
     /// Adds a dependency to the application in `folder`, without any cache.
     fn add(&self, machine: &Machine, folder: &Path, spec: &str) -> ProgramOutput;
-    /// Installs exactly what the lock file in `folder` says, without any cache.
+    /// Installs exactly the versions of the lock file in `folder`, without any cache.
     fn install_locked(&self, machine: &Machine, folder: &Path) -> ProgramOutput;
     /// Points a tag at a version.
     fn tag(&self, machine: &Machine, spec: &str, tag: &str) -> ProgramOutput;

@@ -65,7 +65,7 @@ impl Berry {
         machine.run(folder, "node", &all)
     }
 
-    /// Berry works in projects only: a folder is one once it has a lock file of its own.
+    /// Berry works only in projects. A folder is a project once it has its own lock file.
     fn settle(&self, machine: &Machine, folder: &Path) {
         std::fs::write(folder.join("yarn.lock"), "").expect("a file");
         self.run(machine, folder, &["install", "--no-immutable"]).ok();

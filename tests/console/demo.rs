@@ -109,7 +109,7 @@ fn a_demo_is_never_loaded_over_other_records() {
 #[test]
 fn a_demo_that_is_killed_while_it_loads_is_finished() {
     let data = tempfile::tempdir().expect("a temporary folder");
-    // Each start is killed once the next one of these pages is there.
+    // Each start is killed as soon as the next of these pages exists.
     for path in [
         "/namespaces/showcase",
         "/packages/@showcase/cli?project=showcase/libraries",

@@ -1,4 +1,4 @@
-//! Texts of users do not run as code, in the browser itself.
+//! In a real browser, users' texts do not run as code.
 
 use super::site::{Site, check_quiet};
 use hexad_tests::browser::{Browser, Options, is_enabled};
@@ -20,8 +20,8 @@ fn corpus() -> Vec<String> {
     corpus
 }
 
-/// Opens a page, and checks that it has one script, its own, loads nothing that users wrote, and holds its
-/// width. An open dialog would fail this, and so would a page that was left.
+/// Opens a page, and checks that it has only its own script, loads nothing that users wrote, and keeps its width. An
+/// open dialog would fail the check, and a navigation away, too.
 #[track_caller]
 fn check(browser: &Browser, site: &Site, page: &str, hostile: &str) {
     browser.open(&site.page(page));
@@ -91,7 +91,7 @@ fn texts_of_merge_requests_do_not_run() {
     }
     let (site, browser) = (Site::start(), Browser::start(&Options::default()));
     let corpus = corpus();
-    // Any byte but a slash is in a file's name somewhere.
+    // File names may have any byte but a slash.
     let files: Vec<String> = corpus.iter().map(|text| file_name(text)).collect();
     let contents: Vec<(&str, &[u8])> = files.iter().map(|name| (name.as_str(), b"one\ntwo\n".as_slice())).collect();
     let repository = Repository::with(&contents);
@@ -131,7 +131,7 @@ fn texts_of_users_experiments_and_engines_do_not_run() {
     let members = |kind: &str| corpus.iter().map(|name| member(kind, name)).collect::<Vec<_>>();
     let measures = [members("number"), vec![json!({"name": "Events.count", "title": corpus[0]})]].concat();
     let dimensions = [members("string"), vec![json!({"name": "Events.name", "title": corpus[1]})]].concat();
-    // One answer for both of the questions.
+    // One answer for both queries.
     let answer = json!({"cubes": [{"name": corpus[2], "title": corpus[3], "measures": measures, "dimensions": dimensions}],
         "results": [{"data": rows}]});
     let engine = Upstream::with_json(answer.to_string());
@@ -175,14 +175,13 @@ fn texts_of_users_experiments_and_engines_do_not_run() {
     );
 }
 
-/// The texts with the characters only that names of packages and users may have, in the longest form that they
-/// may have.
+/// The texts reduced to the characters that names of packages and users may have, at their maximum length.
 fn names(prefix: &str, longest: usize) -> Vec<String> {
     let is_allowed = |c: &char| c.is_ascii_alphanumeric() || "-._".contains(*c);
     let words = ["constructor", "__proto__", "javascript", "href", "null"].map(str::to_owned);
     let texts = corpus().into_iter().map(|text| text.chars().filter(is_allowed).collect::<String>());
     let texts: BTreeSet<String> = texts.chain(words).filter(|text| !text.is_empty()).collect();
-    // Each has another beginning, so that no two are the same when they are cut.
+    // Each has another beginning, so they still differ after they are cut.
     let long =
         |(index, text): (usize, String)| format!("{prefix}{index}{}", text.repeat(longest))[..longest].to_owned();
     let trimmed = |name: String| name.trim_end_matches(['-', '.', '_']).to_owned();
@@ -195,7 +194,7 @@ fn names_of_packages_and_their_tags_do_not_run() {
         return;
     }
     let (site, browser) = (Site::start(), Browser::start(&Options::default()));
-    // A text as it is is no name.
+    // An unchanged text is not a valid name.
     for hostile in corpus() {
         let path = format!("projects/{PUBLIC}/packages/npm/{}", encode(&hostile));
         assert_ne!(site.send("PUT", &path, ADMIN, "{}").status, 200, "{hostile:?}");
@@ -264,7 +263,7 @@ fn usernames_do_not_run() {
         names.iter().enumerate().map(|each| format!("{}\n", user(each))).collect()
     };
     let names: Vec<String> = corpus().into_iter().chain(names("u", 200)).collect();
-    // Most of the corpus can be no username, and is refused by name.
+    // Most texts of the corpus are not valid usernames. The import refuses them and names them.
     let imported = site.send("POST", "import/directory", BOOTSTRAP_TOKEN, &users(&names, 9000)).json();
     assert!(imported["imported"]["user"].as_u64() > Some(100), "{imported}");
     site.sign_in(&browser, ADMIN);
@@ -276,7 +275,7 @@ fn usernames_do_not_run() {
     for index in &there {
         check(&browser, &site, &format!("/namespaces/{}", encode(&names[*index])), &names[*index]);
     }
-    // Each is on its own pages, in the header.
+    // Each user sees the name in the header of its own pages.
     for index in there.iter().step_by(there.len() / 4) {
         let token = json!({"user_id": 9000 + index, "name": "own", "scopes": ["api"]}).to_string();
         let token = site.send("POST", "personal_access_tokens", ADMIN, &token).json();
@@ -306,7 +305,7 @@ fn file_name(text: &str) -> String {
     format!("f{name}")
 }
 
-/// A text as the name of a branch, without the characters that git allows in none (git check-ref-format).
+/// A text as the name of a branch, without the characters that git forbids (git check-ref-format).
 fn branch(index: usize, text: &str) -> String {
     let is_refused = |c: char| c.is_control() || " ~^:?*[\\/.{".contains(c);
     let name: String = text.chars().take(60).map(|c| if is_refused(c) { '_' } else { c }).collect();

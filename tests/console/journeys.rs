@@ -1,4 +1,4 @@
-//! Users' actions on the pages, up to the areas.
+//! Users' actions on the pages reach the areas.
 
 use super::site::{NAME, Site, check_quiet};
 use hexad_tests::browser::{Browser, Options, is_enabled};

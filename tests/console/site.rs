@@ -98,7 +98,7 @@ impl Site {
         format!("{}{path}", self.server.url)
     }
 
-    /// Signs a browser in, by the form.
+    /// Signs a browser in by the form.
     pub fn sign_in(&self, browser: &Browser, token: &str) {
         browser.open(&self.page("/-/sign-in"));
         browser.type_into("input[name=token]", token);
@@ -113,7 +113,7 @@ impl Site {
     }
 }
 
-/// Checks that the browser saw nothing that it should not have.
+/// Checks that the browser reported no errors and requested only allowed addresses.
 #[track_caller]
 pub fn check_quiet(browser: &Browser, site: &Site) {
     let complaints = browser.complaints();

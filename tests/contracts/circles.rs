@@ -31,7 +31,7 @@ fn siblings(graph: &Graph) -> Vec<Graph> {
     graphs.into_values().collect()
 }
 
-/// The shortest way from a file back to itself.
+/// The shortest path of imports from a file back to itself.
 fn circle(graph: &Graph, start: &str) -> Option<Vec<String>> {
     let mut came_from: BTreeMap<&str, &str> = BTreeMap::new();
     let mut queue = VecDeque::from([start]);
@@ -81,8 +81,8 @@ fn siblings_do_not_import_one_another_in_a_circle() {
     assert_none(&crates(), |graph| siblings(graph).iter().flat_map(circles).collect());
 }
 
-/// Components are small: there a parent counts as well. It may declare and re-export a child that needs
-/// it, and not make use of that child.
+/// Components are small, so there a parent counts, too. It may declare and re-export a child that needs it, but not use
+/// the child.
 #[test]
 fn files_of_components_do_not_import_one_another_in_a_circle() {
     let components = root().join("components");
@@ -129,7 +129,7 @@ fn reexports_tests_and_comments_make_no_circle() {
         // Tests may use anything.
         ("mod child; use child::Child;", "#[cfg(test)] mod tests { use super::super::Own; } pub struct Child;", ""),
         ("mod child; use child::Child;", "#[cfg(test)] use crate::parent::Own;\npub struct Child;", ""),
-        // Comments and texts are no code.
+        // Comments and string literals are not code.
         (
             "mod child; use child::Child;",
             "//! [`crate::parent::Own`]\npub struct Child; const A: &str = \"crate::parent::Own\";",

@@ -1,5 +1,5 @@
-//! Which crate may depend on which. The host shares no Rust type with a guest but the parts of pages, which
-//! hold no data of either, and no area uses another.
+//! Which crate may depend on which. The host shares only the parts of pages with a guest, which hold no data of either.
+//! No area uses another one.
 
 use super::areas;
 use hexad_tests::server::root;
@@ -84,7 +84,7 @@ fn features(edges: &str) -> BTreeSet<String> {
 #[test]
 fn tests_ask_the_programs_dependencies_for_no_other_features() {
     let (program, tests) = (features("normal,build"), features("normal,build,dev"));
-    // `kit` is no part of the program, and has test doubles.
+    // `kit` is not part of the program, and has test doubles.
     let other: Vec<_> = program.difference(&tests).filter(|package| !package.starts_with("kit ")).collect();
     assert!(other.is_empty(), "tests compile these again, with other features: {other:?}");
 }

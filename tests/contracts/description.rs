@@ -1,5 +1,5 @@
-//! The answer of a built component to `describe` of `hexad:platform/area`. Its code runs alone, with imports that all
-//! fail: `describe` must answer without storage and configuration.
+//! The answer of a built component to `describe` of `hexad:platform/area`. All imports fail, because `describe` must
+//! answer without storage and configuration.
 
 use wasmi::{Engine, Error, ExternType, Instance, Linker, Module, Store};
 use wasmparser::{Parser, Payload};
@@ -55,7 +55,7 @@ pub fn describe(component: &[u8]) -> Description {
     let call = instance.get_typed_func::<(), i32>(&store, DESCRIBE).expect("a function without parameters");
     let address = call.call(&mut store, ()).expect("a description");
     let memory = Memory::of(&instance, &store);
-    // Records are their fields one after the other; strings and lists are their address and length.
+    // A record is its fields one after the other. A string or list is its address and length.
     let [area, _version, _api, storage] = [0, 8, 16, 24].map(|offset| memory.slice(address as usize + offset));
     let storage = (0..storage.1).map(|number| {
         let record = storage.0 + number * 24;

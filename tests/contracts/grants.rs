@@ -81,7 +81,7 @@ fn the_granted_prefixes_match_the_description() {
     for area in areas() {
         let grants = manifest()["component"][&area]["tool"]["hexad"].as_table().expect("a table").clone();
         let [read, written] = ["read", "write"].map(|key| BTreeSet::from_iter(strings(&grants, key)));
-        // A granted prefix to write is readable, too.
+        // A prefix that may be written may also be read.
         let readable: BTreeSet<String> = read.union(&written).cloned().collect();
         let description = describe(&built(&area));
         assert_eq!(description.area, area);

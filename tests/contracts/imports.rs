@@ -1,6 +1,6 @@
-//! Which file of a crate uses which other files, read from the sources. Code under `#[cfg(test)]` is
-//! left out. A re-exported item counts as used from the file that defines it, so a parent that only
-//! declares and re-exports its children uses none of them.
+//! Which files of a crate each file uses, read from the sources. Code under `#[cfg(test)]` is left out. A re-exported
+//! item counts as used from the file that defines it, so a parent that only declares and re-exports its children uses
+//! no child.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -33,7 +33,7 @@ struct Use {
 struct Reader {
     modules: HashMap<Location, Module>,
     uses: Vec<Use>,
-    /// Names that `pub use` declarations re-export, by their module: used only if the code says so.
+    /// Names that `pub use` declarations re-export, by module. They count as used only where code uses them.
     exports: HashSet<(Location, String)>,
 }
 
@@ -60,7 +60,7 @@ impl Reader {
         }
     }
 
-    /// Reads the tokens of a module or of a block in it; the children that have files of their own.
+    /// Reads the tokens of a module or of a block in it. Returns the children that have their own files.
     fn items(&mut self, module: &Location, tokens: TokenStream, is_top: bool) -> Vec<String> {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
         let mut children = Vec::new();
@@ -155,7 +155,7 @@ impl Reader {
         }
     }
 
-    /// Notes that `segments` are imported under a name; without one, all that is in them.
+    /// Records that `segments` are imported under a name. Without a name, everything below them is imported.
     fn imported(&mut self, module: &Location, segments: &[String], name: Option<String>, is_export: bool) {
         if let (true, Some(name)) = (is_export, &name) {
             self.exports.insert((module.clone(), name.clone()));
@@ -214,7 +214,7 @@ impl Reader {
         }
     }
 
-    /// The file that defines the item of a path; none outside of the crate.
+    /// The file that defines the item of a path. `None` outside of the crate.
     fn file_of(&self, path: &Location) -> Option<String> {
         let length = self.module_length(path);
         self.definition(&path[..length], &path[length..], 0).or_else(|| self.deepest(path))
@@ -225,7 +225,7 @@ impl Reader {
         (0..=path.len()).rev().find(|length| self.modules.contains_key(&path[..*length])).unwrap_or(0)
     }
 
-    /// The deepest module that a path leads through: that of an item that a macro makes.
+    /// The file of the deepest module on a path. It is the answer for items that a macro makes.
     fn deepest(&self, path: &[String]) -> Option<String> {
         match self.module_length(path) {
             0 => None,

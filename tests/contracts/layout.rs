@@ -1,4 +1,4 @@
-//! The layout: an area has one name everywhere, and every area has the same modules; the compiler has its profile.
+//! The layout: an area has one name everywhere, and every area has the same modules. The compiler has its profile.
 
 use super::{areas, manifest};
 use hexad_tests::server::root;
@@ -59,7 +59,7 @@ fn only_the_module_route_has_urls() {
     }
 }
 
-/// The name of the file is as in the Makefile. Without it the program is built all the same, and slower.
+/// The file's name is as in the Makefile. Without the file, the build succeeds, but the program is slower.
 #[test]
 fn there_is_a_profile_of_the_program_for_its_compiler() {
     let text = std::fs::read_to_string(root().join("rust-toolchain.toml")).expect("readable");

@@ -11,7 +11,7 @@ fn documents() -> Vec<PathBuf> {
     let output = Command::new("git").args(arguments).current_dir(root()).output().expect("git runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("UTF-8");
-    // A file that was deleted is listed until that is committed.
+    // git lists a deleted file until the deletion is committed.
     text.lines().map(PathBuf::from).filter(|path| root().join(path).is_file()).collect()
 }
 
@@ -72,7 +72,7 @@ fn anchors(text: &str) -> HashSet<String> {
     anchors
 }
 
-/// A heading's anchor: lower case, spaces as hyphens, no other punctuation. Of a link, its text.
+/// A heading's anchor: lower case, spaces as hyphens, no other punctuation. For a link, only its text counts.
 fn anchor(heading: &str) -> String {
     let mut text = String::new();
     let mut rest = heading;

@@ -1,4 +1,4 @@
-//! What a release must have. `HEXAD_RELEASE=yes` says that one is made.
+//! The requirements of a release. `HEXAD_RELEASE=yes` says that a release is being made.
 
 use hexad_tests::server::root;
 use sha2::{Digest as _, Sha256};

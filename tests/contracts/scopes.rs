@@ -1,4 +1,4 @@
-//! `hexad token create` offers the scopes that the server accepts: the program shares no code with it.
+//! `hexad token create` offers the scopes that the server accepts, although both share no code.
 
 use hexad_tests::server::root;
 

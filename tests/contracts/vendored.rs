@@ -1,4 +1,4 @@
-//! The vendored interfaces are the ones of the guest SDK that the components are built with, byte for byte: a component
+//! The vendored interfaces are byte for byte those of the guest SDK that the components are built with. So a component
 //! and its contract cannot drift apart.
 
 use hexad_tests::server::root;

@@ -3,10 +3,10 @@
 use hexad_tests::server::root;
 use std::path::{Path, PathBuf};
 
-/// What a loop without a deadline waits with. Both words are in two parts, because this file is code of tests.
+/// The functions with which a loop without a deadline waits. Both words are split, because this file is test code, too.
 const FORBIDDEN: [&str; 2] = [concat!("yield", "_now"), concat!("thread::", "sleep")];
 
-/// The files that have them for all the others.
+/// The only files that may use these functions.
 const WAITS: [&str; 2] = ["tests/harness/wait.rs", "tests/harness/wait_async.rs"];
 
 /// The folders whose code is that of tests, and names of modules that are.
@@ -27,7 +27,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The lines of a file that are code of tests, with their numbers. `path` starts at the project's folder.
+/// The lines of test code in a file, with their numbers. `path` starts at the project's folder.
 fn test_code<'a>(path: &Path, text: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
     let parts = path.with_extension("");
     let is_test = FOLDERS.iter().any(|folder| path.starts_with(folder))
@@ -40,7 +40,7 @@ fn test_code<'a>(path: &Path, text: &'a str) -> impl Iterator<Item = (usize, &'a
     (1..).zip(text.lines()).skip(begin.unwrap_or(usize::MAX))
 }
 
-/// Where a file waits otherwise.
+/// Where a file waits in another way.
 fn other_waits(path: &Path, text: &str) -> Vec<String> {
     let is_comment = |line: &str| line.trim_start().starts_with("//");
     let waits = |(_, line): &(usize, &str)| !is_comment(line) && FORBIDDEN.iter().any(|word| line.contains(word));

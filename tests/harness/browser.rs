@@ -32,8 +32,8 @@ pub struct Browser {
     _profile: tempfile::TempDir,
 }
 
-/// How often chromedriver is started until it listens. It takes a port that is free in IPv6, and ends if another
-/// program has it in IPv4.
+/// How often the test starts chromedriver until it listens. chromedriver takes a port that is free in IPv6, and ends if
+/// another program has it in IPv4.
 const DRIVER_STARTS: usize = 5;
 
 /// Starts chromedriver. Returns it and its port, or `None` if it ended without one.
@@ -78,11 +78,11 @@ impl Browser {
         let profile = tempfile::tempdir().expect("a temporary folder");
         let arguments = [
             "--headless=new".to_owned(),
-            // The tests may run as root, for whom Chromium has no sandbox.
+            // The tests may run as root. Chromium has no sandbox for root.
             "--no-sandbox".to_owned(),
             "--disable-dev-shm-usage".to_owned(),
             "--disable-gpu".to_owned(),
-            // Nothing but the pages uses the processor and the network.
+            // Only the pages use the processor and the network.
             "--no-first-run".to_owned(),
             "--disable-background-networking".to_owned(),
             "--disable-component-update".to_owned(),
@@ -95,7 +95,7 @@ impl Browser {
         };
         let capabilities = json!({"capabilities": {"alwaysMatch": {
             "browserName": "chrome",
-            // A page that a click asks for may come after the answer to the click.
+            // After a click, the next page may load later than the answer to the click.
             "timeouts": {"implicit": 10_000},
             "goog:chromeOptions": {"args": arguments, "prefs": preferences},
             "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
@@ -112,7 +112,7 @@ impl Browser {
         browser
     }
 
-    /// From now on everything is loaded anew.
+    /// Turns the browser's cache off.
     pub fn disable_cache(&self) {
         self.devtools("Network.setCacheDisabled", &json!({"cacheDisabled": true}));
     }
@@ -161,7 +161,7 @@ impl Browser {
         self.wait_until(text, true);
     }
 
-    /// Waits until the document has a text no longer.
+    /// Waits until the document no longer has a text.
     #[track_caller]
     pub fn wait_without(&self, text: &str) {
         self.wait_until(text, false);
@@ -175,8 +175,8 @@ impl Browser {
         });
     }
 
-    /// Waits until an element has a text. After a click the page may still be the one before it, and be
-    /// replaced between any two questions.
+    /// Waits until an element has a text. After a click, the browser may still show the previous page, and replace it
+    /// between any two commands.
     #[track_caller]
     pub fn expect_text(&self, selector: &str, expected: &str) {
         self.poll(|| match self.try_text(selector)? {
@@ -201,7 +201,7 @@ impl Browser {
         self.expect_outcome("return document.readyState", "complete");
     }
 
-    /// Asks until the answer is no error.
+    /// Asks until the answer is not an error.
     #[track_caller]
     fn poll<T>(&self, question: impl Fn() -> Result<T, String>) -> T {
         wait_for_ok(SOON, "the page", question)
@@ -227,7 +227,7 @@ impl Browser {
         Ok(found[ELEMENT].as_str().unwrap_or_default().to_owned())
     }
 
-    /// The visible text of an element of a page that is complete; after a click, see [`Self::expect_text`].
+    /// The visible text of an element of a complete page. After a click, use [`Self::expect_text`].
     #[track_caller]
     pub fn text(&self, selector: &str) -> String {
         self.try_text(selector).unwrap_or_else(|why| panic!("{selector}: {why}"))

@@ -1,5 +1,5 @@
-//! Machine code of the built components, kept in the target folder, so that a test's server starts
-//! without compiling. A server that finds nothing here compiles as usual.
+//! Machine code of the built components, kept in the target folder, so that a test's server starts without compiling. A
+//! server that finds no code here compiles as usual.
 
 use crate::server::{root, target};
 use sha2::{Digest as _, Sha256};
@@ -23,8 +23,8 @@ struct Cache {
     digests: HashSet<String>,
 }
 
-/// Starts a server on a data folder that has the cached code, and caches the code that this server compiled. As long as
-/// the code of an area is missing, servers of all tests start one after the other, so that it is compiled once.
+/// Starts a server on a data folder with the cached code, and caches the code that this server compiles. While the code
+/// of an area is missing, the servers of all tests start one after the other, so that it is compiled once.
 pub fn reuse<T>(data: &Path, start: impl FnOnce() -> T) -> T {
     let alone = CACHE.lock_until_filled();
     let folder = data.join(FOLDER);
@@ -44,10 +44,10 @@ impl Cache {
         });
         let digests = areas.union(&fixtures).cloned().collect();
         let cache = Cache { folder, areas, digests };
-        // The code of earlier builds.
+        // Removes the code of earlier builds.
         let outdated = files(&cache.folder).into_iter().filter(|path| !cache.is_current(path));
         outdated.for_each(|path| drop(fs::remove_file(path)));
-        // Earlier builds let others read the code; a link has the mode of the file.
+        // Earlier builds made the code readable for others. A link has the mode of its file.
         files(&cache.folder).iter().for_each(|path| drop(fs::set_permissions(path, Permissions::from_mode(0o600))));
         cache
     }
@@ -86,7 +86,7 @@ impl Cache {
 
     /// Links files: the host replaces a file of code by another and never writes into it.
     fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
-        // The host uses no folder of code that others can write.
+        // The host uses no code folder that others can write.
         DirBuilder::new().recursive(true).mode(0o700).create(to)?;
         for path in files(from).into_iter().filter(|path| self.is_current(path)) {
             let copy = to.join(path.file_name().unwrap_or_default());

@@ -1,5 +1,5 @@
-//! The databases of hosts that are tested on PostgreSQL: one server for all tests of a run, and a database for each
-//! data folder, so that a host that starts again finds its records.
+//! The databases of hosts that are tested on PostgreSQL. A run has one server for all tests. Each data folder has its
+//! own database, so that a restarted host finds its records.
 
 use super::postgres::{Address, Postgres};
 use std::collections::HashMap;
@@ -24,17 +24,17 @@ struct Databases {
 struct Database {
     name: String,
     url: String,
-    /// The data folder, or the one that it is made in. It goes when its test has ended.
+    /// The data folder, or its parent. It is removed when its test has ended.
     kept_by: PathBuf,
 }
 
-/// Whether the hosts are on PostgreSQL, as the second suite of the runner asks for.
+/// Whether the hosts use PostgreSQL, as in the runner's second suite.
 pub fn are_asked_for() -> bool {
     std::env::var("HEXAD_TEST_STORE").as_deref() == Ok("postgres")
 }
 
-/// The URL of the database of the host with this data folder, made when it is asked for first. `None` if
-/// the host stores in the folder.
+/// The URL of the database of the host with this data folder. The first call creates the database. `None` if the host
+/// stores its data in the folder.
 pub fn url_of(data: &Path) -> Option<String> {
     are_asked_for().then(|| {
         let mut databases = DATABASES.lock().unwrap_or_else(PoisonError::into_inner);

@@ -30,8 +30,8 @@ impl Answer {
     }
 }
 
-/// A client for which every status is an answer, redirects too. It uses no proxy of the environment, and waits for no
-/// answer for ever.
+/// A client for which every status is an answer, also a redirect. It uses no proxy of the environment, and each wait
+/// has a deadline.
 pub fn agent() -> ureq::Agent {
     let config = config().timeout_connect(Some(SOON));
     config.timeout_recv_response(Some(OF_CONNECTIONS)).timeout_recv_body(Some(OF_CONNECTIONS)).build().into()
@@ -46,7 +46,7 @@ fn config() -> ConfigBuilder<AgentScope> {
     ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).proxy(None)
 }
 
-/// The cookie of a session of the console with this token, as its form to sign in gives it. `host` is the service's.
+/// The cookie of a session of the console, which its sign-in form sets for this token. `host` is the service's.
 pub fn console_session(url: &str, host: &str, token: &str) -> String {
     let sign_in = format!("{url}/-/sign-in");
     let cookie = |answer: &Answer| answer.header("set-cookie").split(';').next().unwrap_or_default().to_owned();

@@ -1,5 +1,5 @@
-//! The harness of tests and benchmarks: the running program, a small forge with its records, packages to publish,
-//! clients, and an upstream server that answers as a test tells it to.
+//! The harness of tests and benchmarks: the running program, a small forge, packages to publish, clients, and an
+//! upstream server whose answers a test defines.
 
 pub mod browser;
 pub mod compiled_code;

@@ -9,14 +9,14 @@ use std::process::Command;
 use ureq::RequestBuilder;
 use ureq::typestate::WithBody;
 
-/// The admin listener of a server, as the file in the data folder tells it.
+/// The admin listener of a server, from the file in the data folder.
 pub struct Operator {
     url: String,
     authorization: String,
     agent: ureq::Agent,
 }
 
-/// Waits as long for the answer as a compilation may take.
+/// Lets the answer take as long as a compilation.
 fn patient(request: RequestBuilder<WithBody>) -> RequestBuilder<WithBody> {
     request.config().timeout_recv_response(Some(OF_LONG_REQUESTS)).build()
 }
@@ -60,7 +60,7 @@ impl Operator {
         patient(request).send(wasm).and_then(http::read).expect("an answer")
     }
 
-    /// The value of a metric that counts, for example `hexad_connections` or `hexad_requests_total{component="a"}`.
+    /// The integer value of a metric, for example `hexad_connections` or `hexad_requests_total{component="a"}`.
     #[track_caller]
     pub fn metric(&self, name: &str) -> u64 {
         self.value(name) as u64
@@ -76,12 +76,12 @@ impl Operator {
     }
 }
 
-/// The arguments that `hexad status --web` gives to the browser of a person at a terminal, and its output. `folder` is
-/// an empty one.
+/// The arguments that `hexad status --web` gives to the browser at a terminal, and its output. `folder` is an empty
+/// folder.
 pub fn open_in_browser(server: &Server, folder: &Path) -> (Vec<String>, String) {
     let (browser, arguments) = (folder.join("browser"), folder.join("arguments"));
     let record = "#!/bin/sh\nprintf '%s\\n' \"$@\" > \"$0.new\" && mv \"$0.new\" \"${0%browser}arguments\"\n";
-    // By another process, because a file that is open here for writing cannot be run.
+    // Another process writes it, because a file that is open for writing in this process cannot be run.
     let mut write = Command::new("sh");
     write.args(["-c", "printf %s \"$1\" > \"$0\" && chmod +x \"$0\""]).arg(&browser).arg(record);
     assert!(write.status().expect("sh runs").success());

@@ -8,8 +8,7 @@ use serde_json::json;
 use sha1::Sha1;
 use sha2::{Digest, Sha512};
 
-/// A gzipped tar with a `package/package.json` and a file of `size` incompressible bytes, which
-/// depend on `seed` only.
+/// A gzipped tar with a `package/package.json` and a file of `size` incompressible bytes, which depend only on `seed`.
 pub fn tarball(name: &str, version: &str, size: usize, seed: u64) -> Vec<u8> {
     let manifest =
         json!({"name": name, "version": version, "main": "index.js", "dependencies": {"left": "^1.0.0"}}).to_string();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The kernel's unit for programs (`USER_HZ`), on every architecture that is served.
+/// The kernel's unit for programs (`USER_HZ`), on every supported architecture.
 const TICKS_A_SECOND: f64 = 100.0;
 
 /// Processor time of a process and of its children that have ended.

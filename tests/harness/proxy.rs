@@ -1,4 +1,4 @@
-//! A proxy before a server on this machine, whose connections a test cuts and stalls.
+//! A proxy in front of a server on this machine. A test can cut and stall its connections.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -48,7 +48,7 @@ impl Proxy {
         }
     }
 
-    /// Holds everything back that is sent in either direction, or no longer.
+    /// Starts or stops holding back all bytes in both directions.
     pub fn stall(&self, is_stalled: bool) {
         *self.state.is_stalled.lock().expect("a flag") = is_stalled;
         self.state.resumed.notify_all();
@@ -88,7 +88,7 @@ impl Drop for Proxy {
         self.state.is_over.store(true, Ordering::SeqCst);
         self.stall(false);
         self.cut();
-        // So that the listener ends.
+        // Wakes the listener, so that it ends.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
     }
 }

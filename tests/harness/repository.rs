@@ -47,14 +47,14 @@ impl Repository {
         std::fs::write(self.file(path), contents).expect("a file");
     }
 
-    /// Commits everything; its id.
+    /// Commits everything. Returns the commit's id.
     pub fn commit(&self, message: &str) -> String {
         self.git(&["add", "-A"]);
         self.git(&["commit", "-q", "--allow-empty", "-m", message]);
         self.text(&["rev-parse", "HEAD"])
     }
 
-    /// The output of git, as text without its last line's end.
+    /// The output of git, as text without the last line end.
     #[track_caller]
     pub fn text(&self, arguments: &[&str]) -> String {
         String::from_utf8(self.git(arguments)).expect("UTF-8").trim_end().to_owned()

@@ -13,14 +13,14 @@ use std::time::Duration;
 /// The token that every server of the tests is started with.
 pub const BOOTSTRAP_TOKEN: &str = "bootstrap-token-of-the-tests";
 
-/// How long a server may take until it listens. Where no compiled code can be used again, it compiles all components.
+/// How long a server may take until it listens. Without reusable compiled code, it compiles all components.
 const START: Duration = Duration::from_secs(80);
 
 /// How long a command may take.
 const COMMAND: Duration = Duration::from_secs(80);
 
-/// The project's folder: that of the `cargo` which runs the tests. Clones that share a target folder share this
-/// program, which another one may have compiled.
+/// The project's folder, from the `cargo` that runs the tests. Clones with a common target folder share this program,
+/// so another clone may have compiled it.
 pub fn root() -> PathBuf {
     let folder = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     Path::new(&folder).join("..").canonicalize().expect("the project's folder")
@@ -32,9 +32,8 @@ pub fn target() -> PathBuf {
     test.ancestors().nth(3).expect("<target>/<profile>/deps").to_owned()
 }
 
-/// The program under test: the one in `HEXAD_PROGRAM`, or else the release build in the target
-/// folder. A script that starts another host can stand in for it, if it takes the same arguments and
-/// prints the same line.
+/// The program under test: `HEXAD_PROGRAM`, or else the release build in the target folder. A script that starts
+/// another host can replace it, if it takes the same arguments and prints the same line.
 pub fn program() -> PathBuf {
     if let Some(program) = std::env::var_os("HEXAD_PROGRAM") {
         return program.into();
@@ -93,7 +92,7 @@ pub fn up_in_shell(line: &str, manifest: &Path, data: &Path) -> Command {
 }
 
 fn up_arguments(command: &mut Command, manifest: &Path, data: &Path) {
-    // Less than the program's default, which logs each component of each start.
+    // A higher level than the default, which logs each component at each start.
     if std::env::var_os("RUST_LOG").is_none() {
         command.env("RUST_LOG", "warn");
     }
@@ -102,7 +101,7 @@ fn up_arguments(command: &mut Command, manifest: &Path, data: &Path) {
     }
     let arguments = ["up", "--listen", "127.0.0.1:0", "--manifest"].map(OsStr::new);
     command.current_dir(root()).args(arguments).arg(manifest).arg("--data").arg(data).stdin(Stdio::null());
-    // A benchmark is one client that sends as much as many.
+    // A benchmark is one client that sends as much as many clients.
     if std::env::var_os("HEXAD_TEST_UNLIMITED").is_some() {
         command.args(["--anonymous-cpu-time", "0s", "--anonymous-store-bytes", "0B"]);
     }
@@ -147,7 +146,7 @@ impl Server {
         compiled_code::reuse(data, || Server::spawn_and_wait(deadline, command, data))
     }
 
-    /// The same. Its standard output loses its reader as soon as the server listens.
+    /// The same, but its standard output has no reader once the server listens.
     pub fn spawn_without_reader(command: Command, data: &Path) -> Self {
         compiled_code::reuse(data, || Server::spawn_and_read(START, command, data).0)
     }
@@ -163,7 +162,7 @@ impl Server {
                 for line in lines.by_ref().map(|line| line.expect("text")) {
                     text += &line;
                     text.push('\n');
-                    // The last line of the text for each of both cases.
+                    // The last line of the text, in each of both cases.
                     if line.contains("npm view") || line.contains("The demo is loaded") {
                         break;
                     }
@@ -187,7 +186,7 @@ impl Server {
     fn spawn_and_read(deadline: Duration, mut command: Command, data: &Path) -> (Self, Lines<BufReader<ChildStdout>>) {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        // If it is late, dropping it kills the process.
+        // If the server is late, dropping `Server` kills the process.
         let mut server = Server { child, url: String::new(), data: data.to_owned() };
         let (line, lines) = line_with(deadline, "listening on ", lines);
         let line = line.expect("the program ended before it listened; its log is above");
@@ -209,8 +208,8 @@ impl Server {
         self.child.try_wait().expect("a child").is_some()
     }
 
-    /// Sends a chunk of an import that does not end, and returns its connection. `area` is the last
-    /// segment of the import's path.
+    /// Begins an import that does not end, sends a chunk, and returns the connection. `area` is the last segment of the
+    /// import's path.
     pub fn begin_import(&self, area: &str, token: &str, lines: &str) -> TcpStream {
         let address = self.address();
         let mut stream = wait::connect(address);
@@ -242,7 +241,7 @@ impl Server {
         self.data.clone()
     }
 
-    /// Asks the process to end and waits until it has; its exit code.
+    /// Asks the process to end, and waits for it. Returns the exit code.
     pub fn stop(mut self) -> Option<i32> {
         self.signal("TERM");
         self.wait().code()

@@ -1,4 +1,4 @@
-//! An upstream server that answers as a test defines, also wrongly, and records its requests.
+//! An upstream server whose answers, also wrong ones, a test defines. It records its requests.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

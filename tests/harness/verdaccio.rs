@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Signed tokens, anonymous reading, and no other registry behind it.
+/// Signed tokens, anonymous reading, and no registry behind it.
 pub const ALONE: &str = "
 auth: { htpasswd: { file: ./htpasswd, max_users: 10 } }
 security: { api: { jwt: { sign: { expiresIn: 1d } } } }

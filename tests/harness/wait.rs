@@ -1,7 +1,7 @@
 //! Waits of tests. Each has a deadline, and a failure that names what the test waited for.
 //!
-//! It is the only file of the tests that makes a thread sleep; `tests/contracts/waits.rs` checks that. It uses the
-//! standard library only, because crates without other dependencies include it in their tests.
+//! Only this file of the tests makes a thread sleep; `tests/contracts/waits.rs` checks that. It uses only the standard
+//! library, because crates without other dependencies include it in their tests.
 
 use std::fmt::Display;
 use std::io::{self, BufRead, ErrorKind, Lines, Read, Write};
@@ -11,18 +11,18 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// The usual deadline. The runner ends a test after 90 s, and then nothing says what it waited for.
+/// The usual deadline. The runner ends a test after 90 s, and cannot say what the test waited for.
 pub const SOON: Duration = Duration::from_secs(30);
 
-/// The deadline of a read or a write of a connection: longer than the time-outs by which the host closes one, and still
+/// The deadline of a read or a write of a connection. It is longer than the host's time-outs of connections, and
 /// shorter than the runner's.
 pub const OF_CONNECTIONS: Duration = Duration::from_secs(60);
 
-/// The deadline of a request that compiles a component or imports many records, on two slow processors beside other
-/// tests. `.config/nextest.toml` lists the tests that may need it.
+/// The deadline of a request that compiles a component or imports many records, with two slow processors and other
+/// tests at the same time. `.config/nextest.toml` lists the tests that may need it.
 pub const OF_LONG_REQUESTS: Duration = Duration::from_secs(240);
 
-/// The pause between two looks.
+/// The pause between two checks of a condition.
 pub const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 /// Waits until the condition holds.
@@ -37,7 +37,7 @@ pub fn wait_for<T>(deadline: Duration, what: &str, mut value: impl FnMut() -> Op
     wait_for_ok(deadline, what, || value().ok_or("not yet"))
 }
 
-/// Tries until there is no error. A failure has the last one.
+/// Tries until there is no error. The failure has the last error.
 #[track_caller]
 pub fn wait_for_ok<T, E: Display>(deadline: Duration, what: &str, mut attempt: impl FnMut() -> Result<T, E>) -> T {
     let end = Instant::now() + deadline;
@@ -50,24 +50,24 @@ pub fn wait_for_ok<T, E: Display>(deadline: Duration, what: &str, mut attempt: i
     }
 }
 
-/// The message of a wait that was in vain.
+/// The message of a wait that has reached its deadline.
 pub fn failure(deadline: Duration, what: &str) -> String {
     format!("waited {} s for {what}", deadline.as_secs_f64())
 }
 
-/// Lets time pass that is a part of the test, such as the length of an outage. It is no wait for anything.
+/// Lets time pass that is a part of the test, such as the length of an outage. It waits for no event.
 pub fn pause(length: Duration) {
     thread::sleep(length);
 }
 
-/// Does work that blocks the thread, and returns its outcome or panics as it does.
+/// Does work that blocks the thread. Returns its outcome, or panics as it does.
 #[track_caller]
 pub fn within<T: Send + 'static>(deadline: Duration, what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let Some(outcome) = try_within(deadline, work) else { panic!("{}", failure(deadline, what)) };
     outcome
 }
 
-/// The same; `None` if it is not done in time.
+/// The same. `None` if the work is not done in time.
 fn try_within<T: Send + 'static>(deadline: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (sender, outcome) = mpsc::channel();
     let thread = thread::spawn(move || drop(sender.send(work())));
@@ -88,7 +88,7 @@ pub fn join<T>(thread: JoinHandle<T>, what: &str) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Waits for the end of a process. One that is late is killed.
+/// Waits for the end of a process. Kills a process that is late.
 #[track_caller]
 pub fn exit(deadline: Duration, what: &str, process: &mut Child) -> ExitStatus {
     // A process may read its input to the end.
@@ -103,7 +103,7 @@ pub fn exit(deadline: Duration, what: &str, process: &mut Child) -> ExitStatus {
     })
 }
 
-/// Waits for the end of a process, and returns what it has printed to its pipes. One that is late is killed.
+/// Waits for the end of a process, and returns its output on its pipes. Kills a process that is late.
 #[track_caller]
 pub fn output(deadline: Duration, what: &str, process: Child) -> Output {
     let id = process.id().to_string();
@@ -114,7 +114,7 @@ pub fn output(deadline: Duration, what: &str, process: Child) -> Output {
     output
 }
 
-/// Reads lines until one has these words. Returns the line, or `None` if there is none, and the others.
+/// Reads lines until one has these words. Returns that line, or `None` if no line has them, and the other lines.
 #[track_caller]
 pub fn line_with<R: BufRead + Send + 'static>(
     deadline: Duration,

@@ -1,14 +1,14 @@
-//! The waits of `wait.rs` in a future. It is a file of its own, because not all crates that wait have tokio.
+//! The waits of `wait.rs` as futures. They have their own file, because not all crates that wait have tokio.
 //!
-//! Their clock is tokio's. One that is paused moves to the deadline by itself while the runtime has nothing to do, so
-//! that a wait for another thread fails at once there.
+//! They use tokio's clock. While the runtime is idle, a paused clock jumps to the deadline, so a wait for another
+//! thread fails at once.
 
 use std::panic::Location;
 use std::time::Duration;
 
 use crate::wait::{BETWEEN_LOOKS, failure};
 
-/// Lets everything run once that is ready on the runtime. It is no wait for anything.
+/// Lets every ready task of the runtime run once. It waits for no event.
 pub async fn next_turn() {
     tokio::task::yield_now().await;
 }
@@ -43,7 +43,7 @@ pub fn wait_for_async<T>(
 /// Waits for a future.
 #[track_caller]
 pub fn within_async<T>(deadline: Duration, what: &str, future: impl Future<Output = T>) -> impl Future<Output = T> {
-    // An `async fn` would not know its caller.
+    // An `async fn` does not have `#[track_caller]`'s location.
     let caller = Location::caller();
     async move {
         match tokio::time::timeout(deadline, future).await {

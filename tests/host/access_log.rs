@@ -9,15 +9,15 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::Command;
 
-/// Their lines are more than the pipe holds, and fewer than may wait for it.
+/// Their lines are more than the pipe holds, but fit into the access log's queue.
 const REQUESTS: usize = 2000;
 
-/// A server that writes its access log into a pipe, which is returned and not read. The server is told to stop after
-/// some requests, and has ended everything but the log.
+/// A server that writes its access log into a pipe. It has got a signal to stop after some requests, and has ended
+/// everything but the log. Returns the unread pipe.
 fn stop_with_lines_in_the_log(folder: &Path, arguments: &[&str]) -> (Server, File) {
     let pipe = folder.join("access.log");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
-    // Open for both, which waits for no other program.
+    // Opened for reading and writing, because that does not wait for another program.
     let both = OpenOptions::new().read(true).write(true).open(&pipe).expect("a pipe");
     let data = folder.join("data");
     let manager = ServiceManager::new(folder);
@@ -25,7 +25,7 @@ fn stop_with_lines_in_the_log(folder: &Path, arguments: &[&str]) -> (Server, Fil
     command.args(["--threads", "1", "--access-log"]).arg(&pipe).args(arguments).envs([manager.variable()]);
     let mut server = Server::spawn(command, &data);
     let reader = File::open(&pipe).expect("a pipe");
-    // The server is the only writer from now on: the reader finds the end of the log once that has ended.
+    // From now on, the server is the only writer, so the log ends for the reader when the server has ended.
     drop(both);
     assert_eq!(manager.receive(), "READY=1");
     for _ in 0..REQUESTS {
@@ -33,7 +33,7 @@ fn stop_with_lines_in_the_log(folder: &Path, arguments: &[&str]) -> (Server, Fil
     }
     server.signal("TERM");
     assert_eq!(manager.receive(), "STOPPING=1");
-    // The last that the host closes is the operator's listener.
+    // The host closes the operator's listener last.
     wait_until(SOON, "the end of the operator's listener", || !data.join("admin.json").exists() || server.has_ended());
     (server, reader)
 }

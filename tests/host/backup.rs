@@ -1,5 +1,4 @@
-//! A backup that is made during publishes has every version that was acknowledged before it began,
-//! and no version in part.
+//! A backup during publishes has every version that was acknowledged before it began, and no partial version.
 
 use hexad_tests::compiled_code;
 use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
@@ -12,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 const PUBLISHERS: u64 = 3;
-/// Acknowledged publications before the backup begins, and before the publishers end.
+/// Acknowledged publishes before the backup begins, and before the publishers end.
 const BEFORE: usize = 10;
 const AFTER: usize = 10;
 /// Several chunks.
@@ -23,7 +22,7 @@ fn a_backup_during_publishes_has_every_version_that_was_acknowledged_before() {
     let data = tempfile::tempdir().expect("a temporary folder");
     let server = Server::start(data.path());
     forge::seed(&server);
-    // Another version of the registry, which is in the data folder only: one more custom section.
+    // Another version of the registry, with one more custom section. Only the data folder has it.
     let mut swapped = std::fs::read(root().join("dist/package-registry.wasm")).expect("`make components` builds it");
     swapped.extend([0, 6, 4, b'm', b'a', b'r', b'k', 1]);
     let served = |server: &Server| Operator::of(server).get("/components/package-registry").json()["digest"].clone();

@@ -1,5 +1,5 @@
-//! The host is killed during publishes. Every acknowledged version is there afterwards, byte for byte,
-//! and every visible version can be installed.
+//! The host is killed during publishes. Afterwards, every acknowledged version is there, byte for byte, and every
+//! visible version can be installed.
 
 use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
 use hexad_tests::package;

@@ -1,5 +1,5 @@
-//! The example in `deploy/`: two PostgreSQL servers under Patroni, two hosts, HAProxy.
-//! `make failover` runs it: it takes minutes, and programs that nothing else needs.
+//! The example in `deploy/`: two PostgreSQL servers under Patroni, two hosts, HAProxy. `make failover` runs it. It
+//! takes minutes, and needs programs that no other test needs.
 
 use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
 use hexad_tests::http;
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Ports that the example takes.
 const PORTS: u16 = 11;
 
-/// How long a part of the example may be away before the other one takes its place.
+/// How long a failover in the example may take.
 const TAKE_OVER: Duration = Duration::from_secs(90);
 
 /// The first of some free ports in a row.
@@ -49,7 +49,7 @@ fn the_example_survives_the_loss_of_a_host_and_of_the_primary() {
     forge::seed(&server);
     let registry = Registry::new(&server, PUBLIC, DEVELOPER);
     let tarball = |number: usize| package::tarball("lasting", &format!("1.0.{number}"), 20_000, number as u64);
-    // A client repeats a request that it was told to try again, or that got no answer.
+    // A client repeats a request that got an answer to try again, or no answer.
     let publish = |number: usize| {
         let version = format!("1.0.{number}");
         wait_for_ok(TAKE_OVER, &format!("the publication of {version}"), || {

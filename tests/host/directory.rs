@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// How many lines the component applies together, after which the catalog follows.
+/// How many lines the component applies together before it updates the catalog.
 const BATCH: u64 = 16 * 1024;
-/// How far into the second batch the kill comes.
+/// Lines of the second batch before the kill.
 const INTO: u64 = 500;
 
 /// Far longer than two batches take.
 const TIMEOUT: Duration = Duration::from_secs(200);
 
-/// Between two looks, each of which is a request, so that they do not slow the import down.
+/// The pause between two checks. Each check is a request, so frequent ones would slow the import down.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 fn lines(range: RangeInclusive<u64>) -> String {
@@ -70,7 +70,7 @@ fn an_import_that_is_killed_leaves_a_catalog_that_agrees_with_the_records() {
     assert_eq!(listed(&server), whole, "the second batch had records only");
     assert!(is_recorded(&server, BATCH) && is_recorded(&server, BATCH + INTO), "a record that was shown is lost");
 
-    // Records are written in the order of the lines: where they end is found by halves.
+    // Records are written in the order of the lines, so a binary search finds their end.
     let (mut there, mut missing) = (BATCH + INTO, 2 * BATCH + 1);
     while there + 1 < missing {
         let middle = there + (missing - there) / 2;

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use trust::{List, digests};
 
-/// The text that the guest `hello` answers, with the text after it in the file.
+/// The answer of the guest `hello`, with the text behind it in the file.
 const TEXT: &[u8] = b"hello\ncapacity overflow";
 
 /// The guest that answers `hello`, or else `v0001` and so on.
@@ -84,8 +84,8 @@ impl Fleet {
         Server::spawn(command, &data)
     }
 
-    /// A host that was killed while it deployed and was started again, and another one, which had prepared the
-    /// component that the first one proposed. The list has the other one's trusted components.
+    /// A host that was killed during a deployment and started again, and another host, which had prepared the proposed
+    /// component. The list has the components that the other host trusts.
     fn hosts_after_a_killed_deployment(&self) -> (List, [Member; 2]) {
         let list = List::new();
         list.set(&[0, 1]);
@@ -115,10 +115,10 @@ impl Member {
         agent.get(format!("{}/hello/x", self.server.url)).call().and_then(http::read).expect("an answer")
     }
 
-    /// The number of the version that answers; 0 for the one of the manifest.
+    /// The number of the version that answers. 0 is the manifest's version.
     #[track_caller]
     fn serves(&self) -> u32 {
-        // A busy machine may need more than the second that a request waits for.
+        // On a busy machine, the host may need more than the second that a request waits.
         wait_for_ok(SOON, "a host that knows what to serve", || {
             let answer = self.answer(&http::agent());
             let text = format!("{}: {}", answer.status, answer.text());
@@ -127,7 +127,7 @@ impl Member {
         })
     }
 
-    /// The lines of its own audit log, as action and actor.
+    /// The lines of the host's own audit log, as action and outcome.
     fn audit(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.folder.path().join("data/audit.ndjson")).expect("the audit log");
         let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
@@ -139,7 +139,7 @@ impl Member {
     }
 }
 
-/// Whether an answer says that the host does not know yet which component serves.
+/// Whether an answer says that the host does not know the active component yet.
 fn is_try_again(answer: &http::Answer) -> bool {
     answer.status == 503 && !answer.header("retry-after").is_empty()
 }
@@ -186,11 +186,11 @@ fn once_a_swap_is_acknowledged_no_host_answers_with_an_older_component() {
         let answers: usize = clients.into_iter().map(|client| client.join().expect("a client")).sum();
         assert!(answers > 20, "{answers} answers");
     });
-    // A rollback on any host is one on all.
+    // A rollback on any host applies to all hosts.
     let rolled_back = hosts[1].operator().post("/components/hello/rollback");
     assert_eq!(rolled_back.status, 200, "{}", rolled_back.text());
     assert_eq!(hosts.each_ref().map(Member::serves), [5; 3]);
-    // The changes are in the audit log of each host, and in the one of all.
+    // The changes are in the audit log of each host, and in the common one.
     let mut expected = vec!["swap done"; 6];
     expected.push("rollback done");
     for host in &hosts {
@@ -207,7 +207,7 @@ fn a_starting_host_serves_and_keeps_the_versions_of_the_fleet() {
     assert_eq!(first.operator().swap("hello", &version(1)).status, 200);
     let second = fleet.host(&[]);
     assert_eq!([first.serves(), second.serves()], [1; 2]);
-    // The first is away meanwhile, and has the older one in its folder.
+    // Meanwhile the first host is stopped, and has the older component in its folder.
     let Member { server, folder } = first;
     assert_eq!(server.stop(), Some(0));
     assert_eq!(second.operator().swap("hello", &version(2)).status, 200);
@@ -258,7 +258,7 @@ fn a_joining_host_serves_the_fleets_version_instead_of_its_own() {
 fn a_deployment_that_was_killed_is_not_in_the_way_of_another_hosts() {
     let Some(fleet) = Fleet::start() else { return };
     let (_list, [restarted, other]) = fleet.hosts_after_a_killed_deployment();
-    // The process that was killed counts as live for ten seconds.
+    // The killed process counts as live for ten seconds.
     wait_for_ok(SOON, "the end of the killed deployment", || {
         let swapped = other.operator().swap("hello", &version(1));
         let text = swapped.text();
@@ -303,7 +303,7 @@ fn a_host_that_stood_still_during_a_swap_does_not_answer_with_the_older_componen
     assert_eq!(swapped.status, 200, "{}", swapped.text());
     hosts[1].server.signal("CONT");
     let agent = http::agent();
-    // It is not prepared yet.
+    // The continued host is not prepared yet.
     let prepared = || Some(hosts[1].answer(&agent)).filter(|answer| !is_try_again(answer));
     let answer = wait_for(SOON, "the host that stood still", prepared);
     assert_eq!((answer.status, &*answer.text()), (200, "v0001\n"));

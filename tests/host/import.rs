@@ -1,5 +1,5 @@
-//! The host is killed during an import of issues. Only whole batches are there afterwards, and the
-//! import can be repeated.
+//! The host is killed during an import of issues. Afterwards, only whole batches are there, and the import can be
+//! repeated.
 
 use hexad_tests::forge::{self, ADMIN, PUBLIC};
 use hexad_tests::server::Server;

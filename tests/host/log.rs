@@ -1,4 +1,4 @@
-//! The lines of the log about clients that come by a trusted proxy.
+//! The lines of the log about clients behind a trusted proxy.
 
 use super::probe::write_manifest;
 use hexad_tests::server::{Server, up};
@@ -6,7 +6,7 @@ use hexad_tests::wait::{self, SOON};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
 
-/// The line of the log with these words, after a client has sent `start` and then `more` for as long as it can.
+/// The line of the log with these words. Before, a client sends `start`, and then `more` until it cannot.
 #[track_caller]
 fn line_about(words: &str, start: &[u8], more: &[u8]) -> String {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -42,7 +42,7 @@ fn a_slow_reader_is_named_and_not_only_its_proxy() {
     let http1 = b"GET /probe/flood?mib=32 HTTP/1.1\r\nhost: a\r\nx-forwarded-for: 192.0.2.7\r\n\r\n";
     let line = line_about(words, http1, b"");
     assert!(line.contains(" client=192.0.2.7 proxy=127.0.0.1 "), "{line}");
-    // The addresses of a client are a network, as they are for its limits.
+    // The log names a client's network, as its limits apply to the network.
     let line = line_about(words, &http2_request("/probe/flood?mib=32", "2001:db8::7"), b"");
     assert!(line.contains(" client=2001:db8:: proxy=127.0.0.1 "), "{line}");
 }

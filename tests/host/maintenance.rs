@@ -80,7 +80,7 @@ fn a_damaged_index_of_versions_is_an_error_and_frees_no_version() {
     store(data.path());
     let database = rusqlite::Connection::open(data.path().join("sqlite_key_value.db")).expect("the store");
     let halve = "UPDATE spin_key_value SET value = substr(value, 1, length(value) / 2) WHERE key LIKE 'package-registry/v1/segment/%/index'";
-    // The second publication has merged the segment of the first.
+    // The second publish has merged the segment of the first.
     assert_eq!(database.execute(halve, []).expect("rows"), 2);
     drop(database);
     let server = Server::start(data.path());
@@ -121,7 +121,7 @@ fn maintenance_commands_leave_the_deployed_version_unchanged() {
     assert_eq!(server.stop(), Some(0));
     let before = deployed(data.path());
 
-    // The manifest of a later checkout, whose source is another one.
+    // The manifest of a later checkout, with another source.
     let later = tempfile::tempdir().expect("a temporary folder");
     let source = later.path().join("experiments.wasm");
     std::fs::write(&source, version(2)).expect("a file");

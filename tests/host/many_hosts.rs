@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-/// A host looks at its server's clock and settings each minute.
+/// How long a host may take to notice its server's clock and settings. It checks them each minute.
 const HOUSEKEEPING: Duration = Duration::from_secs(70);
 
 /// A host on the store at `url`, with these environment variables.
@@ -54,7 +54,7 @@ fn a_host_shows_publications_of_another_host_at_once() {
         let tarball = package::tarball("shared", &version, 30_000, number as u64);
         let (publisher, installer) = (&registries[number % 2], &registries[1 - number % 2]);
         assert_eq!(publisher.publish("shared", &version, &tarball).expect("an answer").status, 200);
-        // Twice: from memory as well.
+        // The second time, the answer comes from memory.
         for _ in 0..2 {
             let metadata = installer.get("/shared").expect("an answer").json();
             assert_eq!(metadata["dist-tags"]["latest"], json!(version));
@@ -62,7 +62,7 @@ fn a_host_shows_publications_of_another_host_at_once() {
         }
         let served = installer.get(&format!("/shared/-/shared-{version}.tgz")).expect("an answer");
         assert!(served.status == 200 && served.body == tarball, "{}", served.status);
-        // A client that changes its host never sees time go back.
+        // A client that switches to another host never sees older data.
         assert_eq!(publisher.get("/shared").expect("an answer").json()["dist-tags"]["latest"], json!(version));
     }
 }
@@ -85,7 +85,7 @@ fn a_revoked_token_is_refused_by_every_host_at_once() {
         let made = http::read(made.expect("an answer")).expect("an answer");
         assert_eq!(made.status, 201, "{}", made.text());
         let token = made.json()["token"].as_str().expect("a token").to_owned();
-        // Remembered by both.
+        // Both hosts now have the token in memory.
         assert_eq!([own(first, &token), own(second, &token), own(second, &token)], [200; 3]);
         let revoked = agent
             .delete(format!("{}/api/v4/personal_access_tokens/self", first.url))
@@ -113,7 +113,7 @@ fn hosts_take_the_time_from_their_store_despite_wrong_clocks() {
         (host(&url, data.path(), &clock), data)
     });
     forge::seed(&hosts[0].0);
-    // How far the time that the host writes into a new token is from the database's, in seconds.
+    // The difference between the host's time in a new token and the database's time, in seconds.
     let ahead_of_database = |host: &Server| {
         let made = http::agent()
             .post(format!("{}/api/v4/users/3/personal_access_tokens", host.url))
@@ -128,15 +128,15 @@ fn hosts_take_the_time_from_their_store_despite_wrong_clocks() {
     };
     let is_right = |host: &Server| ahead_of_database(host).abs() < 600;
     assert!(is_right(&hosts[0].0) && is_right(&hosts[1].0), "{}", ahead_of_database(&hosts[1].0));
-    // Both are looked at once in a while.
+    // The host checks clock and settings from time to time.
     let warning = wait_for_ok(HOUSEKEEPING, "a warning about the clock", || {
         let status = Operator::of(&hosts[1].0).get("/status").json();
         status["host"]["postgres"]["warnings"][0].as_str().map(str::to_owned).ok_or(status)
     });
-    // The look at the server takes a moment.
+    // The check takes a moment.
     let is_three_hours = warning.contains("3h") || warning.contains("2h 59m");
     assert!(is_three_hours && warning.contains("ahead of"), "{warning}");
-    // As after a promotion of a server with another clock.
+    // This is as after a promotion of a server with another clock.
     database.set_clock(7200);
     wait_until(HOUSEKEEPING, "both hosts to have the server's time", || hosts.iter().all(|(host, _)| is_right(host)));
 }
@@ -184,7 +184,7 @@ fn with_nothing_in_memory_a_revalidation_with_a_token_takes_two_round_trips() {
     let operator = Operator::of(&host);
     let reads = || operator.metric("hexad_postgres_reads_total");
     for _ in 0..3 {
-        // With the connections, everything in memory is void.
+        // When the connections break, everything in memory becomes invalid.
         let reconnects = operator.metric("hexad_postgres_reconnects_total");
         database.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'hexad';");
         let has_reconnected = || operator.metric("hexad_postgres_reconnects_total") > reconnects;
@@ -211,7 +211,7 @@ fn while_the_store_is_away_requests_are_told_to_try_again_and_nothing_acknowledg
         match answer.status {
             200 => acknowledged.push(version),
             503 => assert!(!answer.header("retry-after").is_empty(), "{}", answer.text()),
-            // An earlier attempt without a known outcome took place.
+            // An earlier attempt, whose outcome was unknown, had succeeded.
             status => panic!("{status}: {}", answer.text()),
         }
     };
@@ -279,13 +279,13 @@ fn a_host_whose_server_has_no_room_is_not_ready_until_it_has() {
     assert_eq!((ready.status, ready.text()), (503, "store full\n".to_owned()));
     assert_eq!(registry.get("/refused").expect("an answer").status, 404, "reads go on");
     database.sql_in("forge", "drop trigger full_disk on hexad.kv;");
-    // It finds out by itself.
+    // The host notices without a request.
     wait_until(SOON, "a host that is ready", || operator.get("/readyz").status == 200);
     assert_eq!(registry.publish("refused", "1.0.0", &tarball).expect("an answer").status, 200);
 }
 
-/// The caches of instances (ids of comments that they have taken, records, catalogs) and of hosts (responses, values)
-/// agree with the store as it is now.
+/// After the restore, the caches of instances (reserved ids of comments, records, catalogs) and of hosts (responses,
+/// values) agree with the store.
 #[test]
 fn nothing_is_kept_across_the_restore_of_an_older_dump() {
     let Some((database, hosts)) = two_hosts() else { return };
@@ -313,7 +313,7 @@ fn nothing_is_kept_across_the_restore_of_an_older_dump() {
 
     let before: Vec<u64> = both().map(comment).collect();
     let dump = database.dump("forge");
-    // More than an instance takes at once.
+    // More comments than an instance reserves ids for at once.
     for _ in 0..80 {
         comment(&hosts[0].0);
     }

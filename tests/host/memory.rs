@@ -6,7 +6,7 @@ use hexad_tests::server::{Server, root, run, up};
 use hexad_tests::wait::{self, SOON, wait_until};
 use std::io::{Read as _, Write as _};
 
-/// Instances that a process can have.
+/// The maximum number of instances of a process.
 const INSTANCES: usize = 512;
 
 #[test]
@@ -24,7 +24,7 @@ fn idle_instances_make_room_for_a_busy_component() {
     command.args(["--threads", "2"]);
     let server = Server::spawn(command, &data);
     let operator = Operator::of(&server);
-    // Each has an instance until its body is there.
+    // Each upload has an instance until its body has arrived.
     let uploads = (0..INSTANCES).map(|_| {
         let mut upload = wait::connect(server.address());
         let head = "POST /probe/count HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 1\r\n\r\n";

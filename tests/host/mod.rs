@@ -1,4 +1,4 @@
-//! The host when the process is killed or stopped, and when many clients come at once.
+//! The host when its process is killed or stopped, and when many clients connect at once.
 
 mod access_log;
 mod backup;

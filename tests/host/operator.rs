@@ -1,4 +1,4 @@
-//! The operator's commands, and the listener that they talk to.
+//! The operator's commands, and the admin listener.
 
 use super::probe::write_manifest;
 use hexad_tests::operator::open_in_browser;
@@ -11,7 +11,7 @@ use std::process::Stdio;
 
 #[test]
 fn a_command_does_not_wait_for_ever_for_a_host_that_does_not_answer() {
-    // The system accepts connections to it, and no process answers.
+    // The kernel accepts connections to it, but no process answers.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", silent.local_addr().expect("an address"));
     let output = run(&["status", "--admin", &url, "--timeout", "200ms"], &[("HEXAD_ADMIN_TOKEN", "t")]);

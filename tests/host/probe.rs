@@ -1,4 +1,4 @@
-//! A server of the probe, the guest that does the operation that a path names.
+//! A server of the probe, a guest whose paths name operations.
 
 use hexad_tests::server::root;
 use hexad_tests::wait::with_deadlines;
@@ -41,7 +41,7 @@ pub fn exchange(address: &str, path: &str) -> std::io::Result<String> {
     Ok(answer)
 }
 
-/// The body of a good answer; none if the connection broke.
+/// The body of a good answer. `None` if the connection broke.
 pub fn get(address: &str, path: &str) -> Option<String> {
     let answer = exchange(address, path).ok()?;
     let (head, body) = answer.split_once("\r\n\r\n")?;

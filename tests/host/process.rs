@@ -23,7 +23,7 @@ fn start(folder: &Path) -> Server {
     Server::spawn(command, &data)
 }
 
-/// The same, by a line of shell.
+/// The same, started by a line of shell.
 fn start_in_shell(line: &str, folder: &Path) -> Server {
     let data = folder.join("data");
     let mut command = up_in_shell(line, &write_manifest(folder), &data);
@@ -59,7 +59,7 @@ fn a_log_whose_reader_has_gone_ends_no_thread() {
     let mut server = Server::spawn(command, &data);
     drop(server.take_log());
     for _ in 0..3 {
-        // The last ones are refused, and the host warns of it.
+        // The host refuses the last ones, and warns about it.
         let connections = [(); 5].map(|()| TcpStream::connect(server.address()).expect("it listens"));
         server.signal("HUP");
         drop(connections);
@@ -145,7 +145,7 @@ fn running_out_of_descriptors_is_survived() {
     serves_again(&mut server, "hello", "hello");
 }
 
-/// Waits until a request is answered: the places of closed connections are free as soon as the host has seen that.
+/// Waits until a request is answered. The host must first notice that the other connections are closed.
 fn serves_again(server: &mut Server, path: &str, answer: &str) {
     wait_until(SOON, "an answer", || {
         assert!(!server.has_ended(), "the host ended");
@@ -190,7 +190,7 @@ fn a_socket_that_a_supervisor_keeps_loses_no_client_when_the_host_is_replaced() 
     join(client, "the end of the client");
 }
 
-/// Whether it is the whole answer, with its length or chunked.
+/// Whether `answer` is complete, with a length or chunked.
 fn is_hello(answer: &str) -> bool {
     answer.ends_with("\r\n\r\nhello") || answer.ends_with("\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
 }
@@ -211,7 +211,7 @@ fn options_that_no_host_can_serve_with_are_refused_in_a_sentence() {
         let error = String::from_utf8(output.stderr).expect("UTF-8");
         assert!(!output.status.success() && error.contains(words) && error.contains(option), "{error}");
     }
-    // The host that takes a token all the same ends as well, because the address is in use.
+    // If the host accepted the token, it would end, too, because the address is in use.
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let admin = taken.local_addr().expect("an address").to_string();
     for token in [&b"secret\n"[..], b" lead", b"trail ", "\u{fc}".as_bytes(), b"\xff"] {

@@ -1,4 +1,4 @@
-//! Proxies that the environment names: they would read the tokens of the requests that are sent through them.
+//! Proxies that the environment names. A proxy would read the tokens of the requests that pass it.
 
 use super::probe::{exchange, write_manifest};
 use hexad_tests::server::{Server, run, up};
@@ -6,7 +6,7 @@ use hexad_tests::wait::accept;
 use std::io::{BufRead as _, BufReader, ErrorKind};
 use std::net::TcpListener;
 
-/// The environment of a program that is told to use a proxy for everything.
+/// Environment variables that name a proxy for all requests.
 fn environment(proxy: &str) -> Vec<(&'static str, &str)> {
     let lower = ["http_proxy", "https_proxy", "all_proxy"];
     let upper = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
@@ -27,7 +27,7 @@ fn commands_ask_the_host_itself() {
         (&["status", "--data", data][..], "probe"),
         (&["rollback", "--data", data, "probe"], "no previous revision to roll back to"),
         (&["fsck", "--url", url, "--token", "t"], "no area of this server"),
-        // Whether there is a copy depends on the store.
+        // The success of the backup depends on the store.
         (&["backup", "--data", data, copy], ""),
     ] {
         let output = run(arguments, &environment(&address));
@@ -42,7 +42,7 @@ fn commands_ask_the_host_itself() {
 
 #[test]
 fn a_host_sends_its_traces_to_the_collector_itself() {
-    // It is told that this is the proxy too; the request's first line tells which of both is meant.
+    // The same address is the collector and the proxy. The request's first line shows which one the host addresses.
     let collector = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}", collector.local_addr().expect("an address"));
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,4 @@
-//! Pushes by git: together, at the same moment, and to a host that is killed meanwhile.
+//! Pushes by git: of several branches, at the same moment, and to a host that is killed.
 
 use hexad_tests::forge::{self, MAINTAINER, PRIVATE};
 use hexad_tests::http;

@@ -14,7 +14,7 @@ fn server() -> (Server, tempfile::TempDir) {
     (server, data)
 }
 
-/// Runs `publishers` at the same moment and collects their results, in order.
+/// Runs `publishers` at the same moment, and collects their results in order.
 fn at_once<T: Send + 'static>(publishers: Vec<impl FnOnce() -> T + Send + 'static>) -> Vec<T> {
     let start = Arc::new(Barrier::new(publishers.len()));
     let threads: Vec<_> = publishers

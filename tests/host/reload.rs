@@ -1,4 +1,4 @@
-//! A manifest that is read again at SIGHUP, while clients are connected.
+//! The host reads its manifest again on SIGHUP, while clients are connected.
 
 use super::probe::write_manifest;
 use hexad_tests::operator::Operator;
@@ -127,7 +127,7 @@ fn a_hangup_applies_the_manifest_without_losing_a_connection() {
     assert_eq!(reload["applied"], true, "{reload}");
     assert_eq!(reload["detail"], "probe (grants, variables, limits), routes");
 
-    // The request that began before has the limit of before.
+    // The request that began before the reload keeps the old limit.
     uploading.send("def");
     assert_eq!(uploading.answer(), (200, "6".to_owned()));
     uploading.send(&format!("{post}abcdef"));

@@ -12,7 +12,7 @@ fn write(folder: &Path, name: &str, text: &str) {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
 }
 
-/// A server with these arguments, and the first bound of its core dumps.
+/// A server with these arguments, and the soft limit of its core dumps.
 fn start(data: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> (Server, String) {
     let id = data.join("process");
     let line = format!("ulimit -S -c 1024; echo $$ > '{}'; exec \"$@\"", id.display());

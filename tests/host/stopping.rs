@@ -1,4 +1,4 @@
-//! The stop of the process, as a supervisor and a load balancer see it, and the effect of a second signal.
+//! The stop of the process, from the view of a supervisor and a load balancer, and the effect of a second signal.
 
 use super::probe::{get, write_manifest};
 use hexad_tests::http::Answer;
@@ -23,7 +23,7 @@ fn start(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Ser
     Server::spawn(command, &data)
 }
 
-/// A service manager. It learns when the host is ready, and when it stops.
+/// A service manager. The host notifies it when it is ready, and when it stops.
 pub struct ServiceManager {
     socket: UnixDatagram,
     path: PathBuf,
@@ -37,7 +37,7 @@ impl ServiceManager {
         Self { socket, path }
     }
 
-    /// The variable of a process that it starts.
+    /// The environment variable for its processes.
     pub fn variable(&self) -> (&'static str, &str) {
         ("NOTIFY_SOCKET", self.path.to_str().expect("UTF-8"))
     }
@@ -82,8 +82,8 @@ pub fn open_read(path: &Path) -> File {
     wait::within(SOON, "a reader of the pipe", open)
 }
 
-/// Puts a pipe in the place of a file. A reader waits until the returned end is dropped; it is returned once
-/// there is one.
+/// Replaces a file by a pipe. The returned function waits for a reader, and returns the writing end. The reader waits
+/// until that end is dropped.
 fn make_pipe(path: &Path) -> impl FnOnce() -> File + use<> {
     let _ = std::fs::remove_file(path);
     assert!(Command::new("mkfifo").arg(path).status().expect("mkfifo").success());
@@ -125,7 +125,7 @@ fn a_stop_does_not_wait_for_a_manifest() {
     drop(pipe);
 }
 
-/// Swaps in another version of the probe. The compiler does not come to its end until the returned pipe is closed.
+/// Swaps in another version of the probe. The compilation does not end until the returned pipe is closed.
 fn begin_swap(server: &Server) -> (File, JoinHandle<Answer>) {
     let mut wasm = std::fs::read(root().join("dist/fixtures/probe.wasm")).expect("a file");
     let digest = |wasm: &[u8]| hex::encode(Sha256::digest(wasm));
@@ -147,7 +147,7 @@ fn a_stop_does_not_wait_for_the_compiler() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut server = start(folder.path(), &["--grace", "1h"], &[]);
     let (pipe, swapping) = begin_swap(&server);
-    // The manifest is not applied before the component is there.
+    // The host applies the manifest only after the component.
     server.signal("HUP");
     server.signal("TERM");
     let refused = join(swapping, "the answer about the swap");
@@ -248,7 +248,7 @@ fn a_second_signal_ends_it_also_if_nothing_reads_its_log() {
     let data = folder.path().join("data");
     let manager = ServiceManager::new(folder.path());
     let mut command = up(&write_manifest(folder.path()), &data);
-    // At this level the second signal has the first line.
+    // At this level, the first line is about the second signal.
     command.args(["--threads", "1", "--drain-delay", "1h"]).env("RUST_LOG", "warn").stderr(log);
     command.envs([manager.variable()]);
     let mut server = Server::spawn(command, &data);
@@ -275,7 +275,7 @@ fn its_files_are_private_although_the_umask_is_0() {
     while let Some(path) = folders.pop() {
         for entry in std::fs::read_dir(path).expect("a folder") {
             let entry = entry.expect("an entry");
-            // SQLite removes files while they are looked at.
+            // SQLite may remove a file after it was listed.
             let Ok(metadata) = entry.metadata() else { continue };
             let mode = metadata.permissions().mode() & 0o777;
             let expected = if metadata.is_dir() { 0o700 } else { 0o600 };

@@ -36,8 +36,8 @@ fn server(data: &Path) -> Server {
     server
 }
 
-/// Suggests and applies until no other client changes the file first; the suggestion's id. After an
-/// error, which means that the connection broke, the commit may exist or not.
+/// Suggests and applies until no other client changes the file first. Returns the suggestion's id. An error means that
+/// the connection broke, and that the commit may exist or not.
 fn apply(client: &Suggestions, merge_request: u64, path: &str, message: &str) -> Result<u64, ureq::Error> {
     loop {
         let head = client.try_head(&format!("topic-{merge_request}"))?;

@@ -1,11 +1,11 @@
-//! `hexad validate`: what a start or a swap would refuse, before a server runs.
+//! `hexad validate` refuses what a start or a swap would refuse, without a server.
 
 use super::probe::write_manifest;
 use hexad_tests::server::{root, run};
 use std::path::Path;
 use std::process::Output;
 
-/// The manifest of the probe, with one thing replaced, in a folder.
+/// Writes the probe's manifest, in which `from` is replaced by `to`, into a folder.
 fn manifest(folder: &Path, from: &str, to: &str) -> String {
     let path = write_manifest(folder);
     let text = std::fs::read_to_string(&path).expect("a file");

@@ -1,6 +1,6 @@
-//! Runs the tests: `make test` and, with `--all`, `make test-all`. `cargo nextest` runs each test in a process of its own
-//! and ends it at its time-out. This program starts what a run shares, and says at the end what took longest, what was
-//! left out, and how many tests passed.
+//! Runs the tests: `make test` and, with `--all`, `make test-all`. `cargo nextest` runs each test in its own process,
+//! and ends it at its time-out. This program starts the shared servers of a run. At the end, it reports the longest
+//! tests, the tests that were left out, and how many passed.
 //!
 //! The last line, `N passed, N failed, N skipped`, is also in the file that `HEXAD_TEST_SUMMARY` names.
 
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let all = std::env::args().any(|argument| argument == "--all");
-    // It ends with this process.
+    // PostgreSQL ends with this process.
     let postgres = postgres::is_enabled().then(|| Postgres::until_exit(databases::SETTINGS).as_shared());
     let mut report = Report::default();
     let suites = suites::of(all);

@@ -1,4 +1,4 @@
-//! What is said at the end of a run.
+//! The report at the end of a run.
 
 use crate::suites::Suite;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 /// How many of the longest tests are named.
 const LONGEST: usize = 15;
 
-/// What one suite has come to.
+/// The outcome of one suite.
 pub struct Outcome {
     passed: usize,
     failed: usize,
@@ -18,7 +18,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Of nextest's `Summary` line, which is missing if it ran no test, and of its report of each test.
+    /// From nextest's `Summary` line, which is missing if it ran no test, and its report of each test.
     pub fn new(suite: &str, success: bool, summary: Option<&str>, junit: &Path) -> Self {
         let count = |word: &str| -> usize {
             let words: Vec<&str> =
@@ -27,7 +27,7 @@ impl Outcome {
             pairs.and_then(|pair| pair.first()?.split('/').next()?.parse().ok()).unwrap_or(0)
         };
         let (run, passed, skipped) = (count("tests").max(count("test")), count("passed"), count("skipped"));
-        // A suite that was not built, or that ended early, has failed, too.
+        // A suite whose build failed, or that ended early, has failed, too.
         let failed = (run - passed.min(run)).max(usize::from(!success));
         let report = match summary {
             Some(_) => std::fs::read_to_string(junit).unwrap_or_default(),
@@ -65,7 +65,7 @@ impl Report {
         self.outcomes.iter().map(number).sum()
     }
 
-    /// Prints the longest tests, what was left out, the failures, and the line of numbers.
+    /// Prints the longest tests, the tests that were left out, the failures, and the line of numbers.
     pub fn print(&self, suites: &[Suite]) -> ExitCode {
         let mut times: Vec<&(f64, String)> = self.outcomes.iter().flat_map(|outcome| &outcome.times).collect();
         times.sort_by(|one, other| other.0.total_cmp(&one.0));

@@ -1,22 +1,22 @@
-//! Which tests run, and which are left out.
+//! The tests that run, and the tests that are left out.
 
 use crate::report::Outcome;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// Tests that `make test` leaves out: a filter of nextest, and why.
+/// Tests that `make test` leaves out: a filter of nextest, and the reason.
 const SELDOM: &[(&str, &str)] = &[
     ("test(/^store::postgres::torture::/)", "hosts on PostgreSQL under seeded faults: minutes"),
     ("test(/^host::deploy::/)", "the example in deploy/: minutes, and programs that nothing else needs"),
 ];
 
-/// Which of the areas' tests run on PostgreSQL too: those of what a store decides, that is flushes, swaps of roots
-/// and blobs, and caches that follow the store's changes.
+/// The areas' tests that run on PostgreSQL, too, because they depend on the store: flushes, swaps of roots and blobs,
+/// and caches that follow the store's changes.
 const OF_STORES: &str = "binary(hexad) & test(/^areas::(package_registry|shared_caches|swap)::/)";
 
-/// What a data folder alone has: its file, its backup, its commands; and tests of numbers that are different where a
-/// component is swapped by way of the store.
+/// Tests that need a data folder: its file, its backup and its commands. Also tests of numbers that differ when hosts
+/// swap a component through the store.
 const OF_FOLDERS: &str = "test(/^host::(backup|locked_store|maintenance|deploy|fleet|many_hosts)::/) \
     + test(/^(health|restart)::/) + test(/^foreign::asynchronous_calls_are_within_the_grants/) \
     + test(/^key_value::(a_response_is_replaced_if_its_writes|grants_are_enforced|listings_come_in_pages)/) \
@@ -28,13 +28,13 @@ pub struct Suite {
     pub name: &'static str,
     filter: String,
     environment: Vec<(&'static str, &'static str)>,
-    /// Whether the tests that do not match count as skipped: they do in the first suite only.
+    /// Whether the tests that do not match count as skipped. They do only in the first suite.
     counts_skipped: bool,
-    /// Filters of what is left out, and why.
+    /// Filters of the tests that are left out, and the reasons.
     pub left_out: Vec<(&'static str, &'static str)>,
 }
 
-/// Whether this choice of the user leaves the tests out that need it.
+/// Whether the user has left out the tests that need this.
 fn is_off(variable: &str) -> bool {
     std::env::var(variable).as_deref() == Ok("no")
 }
@@ -115,7 +115,7 @@ impl Suite {
     }
 }
 
-/// The file in which nextest reports each test, below the workspace's folder wherever cargo's target folder is.
+/// The file in which nextest reports each test. It is below the workspace's folder, wherever cargo's target folder is.
 fn junit() -> PathBuf {
     hexad_tests::server::root().join("target/nextest/default/junit.xml")
 }

@@ -1,11 +1,11 @@
-//! `make bench-issues`: a million issues, beside PostgreSQL with the same ones. Both answer the same
-//! queries over their own protocol, warm, for one client, as three callers. Only that both counts are
-//! equal is asserted. On a shared machine the ratios are more stable than the numbers.
+//! `make bench-issues`: a million issues, beside PostgreSQL with the same issues. Both answer the same queries over
+//! their own protocol, warm, for one client, as three callers. The benchmark asserts only that both counts are equal.
+//! On a shared machine the ratios are more stable than the numbers.
 //!
-//! `ISSUES=100000` takes fewer. `DATA=folder` keeps the generated issues, PostgreSQL's tables and the index
-//! (`folder/index`) for the next time, and `ONLY=load` ends when they are there: so that the queries can be measured
-//! alone. Last come counts while issues change, beside quiet ones. `ONLY=texts` measures imports of other texts, and
-//! `ONLY=live` counts while issues change, both without PostgreSQL.
+//! `ISSUES=100000` uses fewer issues. `DATA=folder` keeps the generated issues, PostgreSQL's tables and the index
+//! (`folder/index`) for the next run. `ONLY=load` ends when they are there, so that the next run measures the queries
+//! alone. At the end, counts are measured while issues change, and without changes. `ONLY=texts` measures imports of
+//! other texts, and `ONLY=live` counts while issues change, both without PostgreSQL.
 
 mod live;
 mod postgres;
@@ -25,7 +25,7 @@ use table::Table;
 /// How often each query is sent.
 const TIMES: usize = 201;
 
-/// The time for one query. A slow one is sent less often, and twice at least.
+/// The time limit for one query. A slow query is sent less often, but at least twice.
 const TIME_LIMIT: Duration = Duration::from_secs(1);
 
 fn main() {
@@ -56,7 +56,7 @@ fn main() {
         println!("the process had {} MiB at most", server.memory().1 >> 20);
         server.stop();
     }
-    // Updates go to a copy, because the index is compared with PostgreSQL's the next time, too.
+    // Updates go to a copy, because the next run compares the index with PostgreSQL, too.
     let copy = tempfile::tempdir().expect("a temporary folder");
     for file in std::fs::read_dir(&store).expect("the index").flatten() {
         if file.path().is_file() {
@@ -111,7 +111,7 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-/// The time of a query, and the count; none if the caller may not see the project or group.
+/// The time of a query, and the count. `None` if the caller may not see the project or group.
 fn measure(server: &Server, caller: &Caller, path: &str) -> (Duration, Option<u64>) {
     thread_local!(static AGENT: ureq::Agent = patient_agent());
     let url = format!("{}/api/v4/{}", server.url, path.replace('"', "%22"));

@@ -51,7 +51,7 @@ impl Postgres {
         (started.elapsed(), sum)
     }
 
-    /// Reads until it is ready again; the last columns of all rows, added up.
+    /// Reads until the server is ready again. Returns the sum of the last columns of all rows.
     fn answer(&self) -> u64 {
         let mut wire = self.wire.borrow_mut();
         let mut sum = 0;

@@ -1,4 +1,4 @@
-//! The times of both for each query and caller, as a table.
+//! The times of both servers for each query and caller, as a table.
 
 use crate::postgres::Postgres;
 use crate::queries::{self, CALLERS, Caller, Query};
@@ -6,7 +6,7 @@ use crate::{TIME_LIMIT, TIMES, measure, millis};
 use hexad_tests::server::Server;
 use std::time::{Duration, Instant};
 
-/// All comparisons. They are printed as they are made, and summed up at the end.
+/// All comparisons. Each is printed at once, and a summary at the end.
 pub struct Table(Vec<Row>);
 
 /// Times are in milliseconds.
@@ -18,7 +18,7 @@ struct Row {
 }
 
 impl Table {
-    /// Sends every query to both.
+    /// Sends every query to both servers.
     pub fn measure(server: &Server, postgres: &Postgres) -> Self {
         println!(
             "{:<66} {:<9} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>7}",
@@ -84,7 +84,7 @@ fn compare(server: &Server, postgres: &Postgres, query: &Query, caller: &Caller)
 struct Times(Vec<f64>);
 
 impl Times {
-    /// Takes the time of a query again and again; it gets a number.
+    /// Measures a query repeatedly. `send` gets the number of the attempt.
     fn of(mut send: impl FnMut(usize) -> Duration) -> Self {
         let started = Instant::now();
         let mut times = Vec::new();
@@ -94,7 +94,7 @@ impl Times {
         Times(times)
     }
 
-    /// The time that this share of all is below.
+    /// The time that this share of the queries stays below.
     fn at(&self, share: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);

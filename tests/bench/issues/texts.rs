@@ -1,5 +1,5 @@
-//! Imports of texts that are not words: how many issues a second, into an empty store. The instance has the
-//! memory that the manifest gives it, so an import that needs more fails here.
+//! Imports of texts that are not words into an empty store, in issues per second. The instance has the manifest's
+//! memory limit, so an import that needs more fails here.
 
 use fastrand::Rng;
 use hexad_tests::http::patient_agent;
@@ -32,7 +32,7 @@ pub fn measure() {
     println!();
 }
 
-/// `write` appends a description, as it stands in JSON.
+/// `write` appends a description, escaped for JSON.
 fn row(name: &str, write: impl Fn(&mut Rng, &mut String)) {
     let mut rng = Rng::with_seed(1);
     let mut lines = String::new();

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Of each import.
+/// Issues of each import.
 const ISSUES: usize = 100_000;
 
 /// How long counts are measured without an import.
@@ -59,7 +59,7 @@ pub fn run(database: &Postgres) {
     eprintln!("imports…");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let records = Records::generate(folder.path());
-    // Each record of a directory is flushed by itself on PostgreSQL, so it is imported into a folder and copied.
+    // PostgreSQL flushes each record of a directory separately, so the directory is imported into a folder and copied.
     let (data, store) = (folder.path().join("alone"), database.new_database("imports"));
     let alone = super::host(&data, &[]);
     import(&alone, &records.directory);

@@ -15,7 +15,7 @@ use crate::load::{self, Load};
 /// The same rate for each host, which four of them can serve on two cores.
 const RATE: f64 = 1000.0;
 
-/// A host that serves so many requests a second has its next barrier to begin as soon as one is over.
+/// At this rate of requests per second, a host begins its next barrier as soon as one is over.
 const BUSY_HOST: f64 = 50_000.0;
 
 /// Connections of the client, each with one request.
@@ -24,14 +24,14 @@ const CONNECTIONS: usize = 16;
 const EXACT: &str = "exact";
 const BOUNDED: &str = "bounded to 500 ms";
 
-/// Barriers a second of a host with that bound, with the one for its health.
+/// Barriers per second of a host with bounded staleness, including the one for its health.
 const BOUNDED_RATE: f64 = 3.0;
 
 /// The hosts' changes of the last minutes, and the planner's statistics of them.
 const CHANGES: &str = "insert into hexad.change (xid, store, keys)
                        select n::text::xid8, 'default', array['k' || n] from generate_series(1, 500) n; analyze;";
 
-/// How often the duration of the last barrier is looked at.
+/// How often the duration of the last barrier is sampled.
 const SAMPLES: usize = 100;
 
 /// The resources that were used while requests were answered.
@@ -83,7 +83,7 @@ pub fn run(database: &Postgres) {
                 forge::seed(&first);
                 load::each_once(&first.url, vec![publish(0)], 1);
                 assert_eq!(first.stop(), Some(0));
-                // Before the hosts connect: their statements are planned then.
+                // Runs before the hosts connect, because their statements are planned then.
                 database.sql_in(&store_name, CHANGES);
             }
             hosts.push(start());
@@ -110,9 +110,9 @@ pub fn run(database: &Postgres) {
     println!();
 }
 
-/// How many hosts of 50,000 requests a second a core of PostgreSQL carries: `exact`, with as many barriers as a
-/// saturated host has, and with as many as could follow one after the other, because one barrier serves all requests
-/// that arrived before it began; bounded, with as many as the bound allows, whatever the requests are.
+/// How many hosts of 50,000 requests per second one core of PostgreSQL carries. `exact` is computed with the barriers
+/// of a saturated host, and with barriers back to back, because one barrier serves all requests that arrived before it.
+/// Bounded staleness allows a fixed rate of barriers, whatever the requests are.
 fn carried(database: &Postgres, hosts: &[Server]) {
     let operator = Operator::of(&hosts[0]);
     let mut round_trip = f64::NAN;
@@ -155,7 +155,7 @@ fn measure(database: &Postgres, hosts: &[Server], mut run: impl FnMut(&[Server],
     }
     let operators: Vec<Operator> = hosts.iter().map(Operator::of).collect();
     let sum = |name: &str| operators.iter().map(|operator| operator.value(name)).sum::<f64>();
-    // The time of a process that ends is counted to the first one from then on.
+    // When a process ends, its time is added to that of the first process.
     let of_database = || database.processes().into_iter().map(processor_time_of).sum::<Duration>();
     let figures = || {
         let used: Duration = hosts.iter().map(Server::processor_time).sum();

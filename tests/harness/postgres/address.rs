@@ -25,7 +25,7 @@ impl Address {
         Some(Self { socket: socket.to_owned(), port: port.parse().expect("a port") })
     }
 
-    /// The variable of the environment that makes it the shared one.
+    /// The environment variable that makes this server the shared one.
     pub fn as_shared(&self) -> (&'static str, String) {
         (SHARED, format!("{}:{}", self.socket, self.port))
     }
@@ -80,7 +80,7 @@ impl Address {
         command.args(["-h", &self.socket, "-p", &self.port.to_string(), "-U", USER, "-d", database]);
         command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]);
         let mut psql = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("psql runs");
-        // It reads nothing if it cannot connect.
+        // psql reads nothing if it cannot connect.
         let _ = psql.stdin.take().expect("piped").write_all(text.as_bytes());
         let output = wait::output(deadline, "the end of psql", psql);
         output.status.success().then(|| String::from_utf8(output.stdout).expect("text"))

@@ -25,7 +25,7 @@ pub const QUERIES: Duration = Duration::from_secs(3600);
 /// How long SQL of a test may take.
 const STATEMENTS: Duration = Duration::from_secs(60);
 
-/// Settings of a server for queries that are compared with others'.
+/// Settings of a server whose queries are compared with hexad's.
 pub const FOR_QUERIES: &[&str] = &["shared_buffers=1GB", "max_parallel_workers_per_gather=0"];
 
 /// Whether the tests that need PostgreSQL run. `make test POSTGRES=no` leaves them out; otherwise a
@@ -34,7 +34,7 @@ pub fn is_enabled() -> bool {
     std::env::var("HEXAD_POSTGRES").as_deref() != Ok("no")
 }
 
-/// The resources that a server has of its own, besides its settings, as far as this machine and its user allow it.
+/// The private resources of a server, as far as this machine and its user allow them.
 #[derive(Clone, Copy, Default)]
 pub struct Own {
     /// The size of a file system in memory, in megabytes, so that it can be filled.
@@ -47,7 +47,7 @@ pub struct Own {
 pub struct Postgres {
     folder: tempfile::TempDir,
     settings: Vec<String>,
-    /// The resources of its own that were asked for.
+    /// The private resources that were requested.
     own: Own,
     pub has_file_system: bool,
     /// The library that is loaded into the server's processes.
@@ -56,11 +56,11 @@ pub struct Postgres {
     process: Option<Child>,
 }
 
-/// A free port that the kernel gives to no connection by itself, because the server takes it again after a restart.
+/// A free port below the kernel's ephemeral ports, because the server takes it again after a restart.
 fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     const PORTS: Range<u32> = 20_000..32_000;
-    // Tests are processes with numbers in a row: a prime takes them far from each other.
+    // Tests are processes with consecutive ids. Multiplying by a prime spreads their ports.
     let first = std::process::id().wrapping_mul(7919);
     let mut ports = (0..PORTS.len()).map(|_| {
         let number = first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
@@ -75,15 +75,15 @@ impl Postgres {
         Self::start_with(settings, Own::default())
     }
 
-    /// The same with resources of its own, as far as possible: `has_file_system` and [`has_clock`](Self::has_clock)
-    /// tell which it got.
+    /// The same with private resources, as far as possible. `has_file_system` and [`has_clock`](Self::has_clock) say
+    /// which ones it has.
     pub fn start_with(settings: &[&str], own: Own) -> Self {
         let mut postgres = Self::new(settings.iter().map(|setting| (*setting).to_owned()).collect(), own);
         let data = postgres.data();
         let options = ["-D", &data, "-U", USER, "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8"];
         let mut command = program("initdb");
         if own.megabytes.is_some() {
-            // So that the log soon needs a file more.
+            // With small segments, the log soon needs another file.
             command.arg("--wal-segsize=1");
         }
         let mut initdb = command.args(options).stdout(Stdio::null()).spawn().expect("it runs");
@@ -92,12 +92,12 @@ impl Postgres {
         postgres
     }
 
-    /// Where such a server listens until this process ends, however it does.
+    /// Starts such a server, which runs until this process ends in any way. Returns its address.
     pub fn until_exit(settings: &[&str]) -> Address {
         let postgres = Self::start(settings);
         let mut stop = program("pg_ctl");
         stop.args(["-D", &postgres.data(), "-m", "immediate", "stop"]);
-        // It reads until the other end of its input, which is this process's only, is closed.
+        // The guard reads until its input is closed. Only this process has the other end.
         let script = "trap '' INT; folder=$1; shift; cat > /dev/null; \"$@\"; rm -rf \"$folder\"";
         let mut guard = Command::new("sh");
         guard.args(["-c", script, "sh"]).arg(postgres.folder()).arg(stop.get_program()).args(stop.get_args());
@@ -115,7 +115,7 @@ impl Postgres {
         let has_file_system = own.megabytes.is_some_and(|megabytes| mount(megabytes, folder.path()));
         let clock = if own.clock { clock_library() } else { None };
         if is_root() {
-            // It refuses to run as root.
+            // PostgreSQL refuses to run as root.
             let status = Command::new("chown").arg(USER).arg(folder.path()).status();
             assert!(status.is_ok_and(|status| status.success()), "the user `postgres` is missing");
         }
@@ -123,7 +123,7 @@ impl Postgres {
         Postgres { folder, settings, own, has_file_system, clock, address, process: None }
     }
 
-    /// A synchronous standby of this server, from now on.
+    /// Starts a synchronous standby of this server.
     pub fn start_standby(&self) -> Self {
         let mut standby = Self::new(self.settings.clone(), self.own);
         let (socket, port, data) = (self.socket.clone(), self.port.to_string(), standby.data());
@@ -137,7 +137,7 @@ impl Postgres {
         standby
     }
 
-    /// Waits until the standby has everything, and each commit waits for it.
+    /// Waits until the standby has caught up, so that each commit waits for it.
     pub fn wait_for_standby(&self) {
         let states = "select sync_state || ' ' || state from pg_stat_replication;";
         wait_for_ok(SOON, "a standby that has everything", || {
@@ -165,7 +165,8 @@ impl Postgres {
                 let mut command = as_server(Path::new("env"));
                 command.arg(format!("LD_PRELOAD={}", library.display()));
                 command.arg(format!("FAKETIME_TIMESTAMP_FILE={}", self.clock_file().display()));
-                // The file is read once in a second. The monotonic clock, which measures durations, stays as it is.
+                // libfaketime reads the file once per second. The monotonic clock, which measures durations, is not
+                // changed.
                 command.args(["FAKETIME_CACHE_DURATION=1", "FAKETIME_DONT_FAKE_MONOTONIC=1"]);
                 command.arg(path_of("postgres"));
                 command
@@ -205,7 +206,7 @@ impl Postgres {
     }
 
     /// Continues the process that is started here. A program that changes the user stops itself when the server is
-    /// stopped, which may be some time later on a busy machine, and does not go on with the server, or end with it.
+    /// stopped, on a busy machine with a delay. Then it neither continues nor ends with the server.
     fn continue_parent(&self) {
         let id = self.process.as_ref().map(|process| process.id().to_string());
         if let Some(id) = id.filter(|id| state_of(id) == Some('T')) {
@@ -217,17 +218,17 @@ impl Postgres {
         self.clock.is_some()
     }
 
-    /// Fills its own file system.
+    /// Fills the server's own file system.
     pub fn fill_disk(&self) {
         assert!(self.has_file_system, "it would fill the machine's disk");
         let mut ballast = std::fs::File::create(self.ballast()).expect("a file");
         while ballast.write_all(&[0; 4096]).is_ok() {}
     }
 
-    /// Gives it back, and waits until the server is there, which may have ended.
+    /// Frees the space, and waits until the server answers. If the server has ended, starts it again.
     pub fn free_disk(&mut self) {
         std::fs::remove_file(self.ballast()).expect("a file");
-        // Its processes may be about to end.
+        // The server's processes may be about to end.
         wait_until(SOON, "a checkpoint after the disk was full", || {
             let is_there = self.try_sql_in(USER, "checkpoint;").is_some();
             if !is_there && self.has_ended() {
@@ -238,7 +239,7 @@ impl Postgres {
         });
     }
 
-    /// Sets the clock of its own, in seconds from the machine's. The server sees that within a second.
+    /// Sets the server's own clock, in seconds from the machine's. The server sees the change within a second.
     pub fn set_clock(&self, seconds: i64) {
         std::fs::write(self.clock_file(), format!("{seconds:+}s")).expect("a file");
     }
@@ -256,7 +257,7 @@ impl Postgres {
         let killed = self.signal_all("KILL");
         wait_until(SOON, "the end of the server", || self.has_ended());
         self.process = None;
-        // A server does not start while a process of the one before it still has its memory.
+        // A server does not start while a process of its predecessor still has shared memory.
         let has_ended = |id: &String| state_of(id).is_none_or(|state| state == 'Z');
         wait_until(SOON, "the end of the server's processes", || killed.iter().all(has_ended));
     }
@@ -265,7 +266,7 @@ impl Postgres {
     pub fn signal_all(&self, name: &str) -> Vec<String> {
         let id = self.first_process();
         if name != "CONT" {
-            // So that it makes no process after they are listed.
+            // The stopped server makes no process after they are listed.
             let _ = Command::new("kill").args(["-s", "STOP", &id]).stderr(Stdio::null()).status();
             let has_stopped = || state_of(&id).is_none_or(|state| matches!(state, 'T' | 'Z'));
             wait_until(SOON, "the server to stop", has_stopped);

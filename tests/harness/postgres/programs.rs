@@ -8,7 +8,7 @@ use super::USER;
 /// Where Debian's package `postgresql` has its programs; `POSTGRES_BIN` names another folder.
 const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
 
-/// Mounts a file system in memory on a folder. False where this user may not.
+/// Mounts a file system in memory on a folder. False if this user may not.
 pub fn mount(megabytes: u32, folder: &Path) -> bool {
     let mut command = Command::new("mount");
     command.args(["-t", "tmpfs", "-o", &format!("size={megabytes}m,mode=700"), "tmpfs"]).arg(folder);

@@ -1,11 +1,11 @@
-//! `hexad store copy` carries the serving components.
+//! `hexad store copy` copies the active components.
 
 use super::*;
 use hexad_tests::forge;
 use std::process::{Command, Stdio};
 
-/// Makes each write into a store of components take ten minutes. Of its own records a host writes one to find out whether
-/// it can.
+/// Makes each write of a component into its store take ten minutes. The host's own store is not slowed, because the
+/// host checks with a write whether it can write.
 const SLOW_DISK: &str = "
     create function slow_disk() returns trigger language plpgsql as 'begin perform pg_sleep(600); return new; end';
     create trigger slow_disk before insert on hexad.kv for each row when (new.store <> '.hexad')

@@ -1,4 +1,4 @@
-//! Deployments while the store is away, or takes no writes.
+//! Deployments while the store is down, or takes no writes.
 
 use super::*;
 use crate::host::probe::write_manifest;
@@ -26,7 +26,7 @@ fn a_store_that_is_away_while_a_component_is_prepared_is_no_reason_to_refuse_it(
     assert_eq!([first.serves(), second.serves()], [1; 2]);
 }
 
-/// What a component is checked for is in the store.
+/// A component's check reads the store.
 #[test]
 fn a_component_that_cannot_be_checked_while_the_store_is_away_is_not_called_unusable() {
     let Some(mut fleet) = Fleet::start() else { return };
@@ -51,7 +51,7 @@ fn a_component_that_cannot_be_checked_while_the_store_is_away_is_not_called_unus
 fn a_host_that_cannot_fetch_a_component_for_a_while_does_not_refuse_it() {
     let Some(fleet) = Fleet::start() else { return };
     let (first, second) = (fleet.host(&[]), fleet.host(&[]));
-    // Connections that are there stay.
+    // Existing connections stay.
     fleet.database.set_rules("local all all trust\nhost all all all reject\n");
     std::thread::scope(|scope| {
         let swap = scope.spawn(|| first.operator().swap("hello", &version(1)));
@@ -72,7 +72,7 @@ fn hosts_stay_ready_and_report_beside_a_proposal_of_a_killed_host_while_no_write
     let standby = fleet.database.start_standby();
     standby.signal_all("STOP");
     let began = Instant::now();
-    // A report counts for ten seconds, and so does that of the process that was killed.
+    // A report counts for ten seconds, also the report of the killed process.
     let reports = "select count(*) from hexad.host where seen > now() - interval '9 seconds';";
     while began.elapsed() < Duration::from_secs(20) {
         assert_eq!([restarted.serves(), other.serves()], [0; 2]);
@@ -99,13 +99,13 @@ fn hosts_stay_ready_while_a_canary_that_failed_cannot_be_ended_and_end_it_afterw
         Member { server: fleet.host_of(&path, folder.path(), &[]), folder }
     });
     let mut wasm = std::fs::read(root().join("dist/fixtures/probe.wasm")).expect("the probe");
-    // A custom section, which makes it another component.
+    // A custom section, which changes the component's digest.
     wasm.extend([0, 6, 4, b'm', b'a', b'r', b'k', 1]);
     let begun = hosts[0].operator().swap("probe?percent=100&window=1h", &wasm);
     assert_eq!(begun.status, 200, "{}", begun.text());
     let standby = fleet.database.start_standby();
     standby.signal_all("STOP");
-    // Their bodies break, and the canary has failed after some of them.
+    // The bodies of these responses break, so the canary fails after some of them.
     for _ in 0..20 {
         let flood = http::agent().get(format!("{}/probe/flood?mib=2", hosts[0].server.url)).call();
         drop(flood.and_then(http::read));

@@ -1,8 +1,8 @@
-//! The report of a host about a swap.
+//! A host's report of a swap.
 
 use super::*;
 
-/// Lets a host that gives this component to the others wait for the session that holds the lock.
+/// Makes a host that stores this component for the other hosts wait for the session that holds the lock.
 fn wait_for_lock(digest: &str) -> String {
     format!(
         "create function wait_for_lock() returns trigger language plpgsql as
@@ -13,7 +13,7 @@ fn wait_for_lock(digest: &str) -> String {
 }
 
 #[test]
-fn a_concurrent_swap_of_another_host_becomes_the_way_back() {
+fn a_concurrent_swap_of_another_host_becomes_the_rollback_target() {
     let Some(fleet) = Fleet::start() else { return };
     let hosts = [fleet.host(&[]), fleet.host(&[])];
     let [held, other] = [1, 2].map(|number| digests(&[number]));
@@ -41,7 +41,7 @@ fn a_concurrent_swap_of_another_host_becomes_the_way_back() {
     let rolled_back = hosts[0].operator().post("/components/hello/rollback").json();
     assert_eq!((&rolled_back["digest"], &rolled_back["previous"]), (&digests(&[2]).into(), &digests(&[1]).into()));
     assert_eq!(hosts.each_ref().map(Member::serves), [2; 2]);
-    // The way back from a canary is to the component that serves beside it.
+    // The rollback target of a canary is the active component.
     let canary = hosts[1].operator().swap("hello?percent=100&window=1h", &version(3)).json();
     assert_eq!(canary["previous"], digests(&[2]));
 }
@@ -53,7 +53,7 @@ fn a_rollback_restores_the_previous_version_that_a_promotion_reported() {
     let operator = first.operator();
     assert_eq!(operator.swap("hello", &version(1)).status, 200);
     assert_eq!(server.stop(), Some(0));
-    // It has not loaded the component that served before.
+    // The second host has not loaded the previous component.
     let second = Member { server: fleet.host_in(folder.path(), &[]), folder };
     assert_eq!(second.serves(), 1);
     let canary = operator.swap("hello?percent=100&window=1h", &version(2)).json();
@@ -66,7 +66,7 @@ fn a_rollback_restores_the_previous_version_that_a_promotion_reported() {
 }
 
 #[test]
-fn a_host_with_deployments_of_its_own_names_the_way_back_of_all() {
+fn a_host_with_deployments_of_its_own_names_the_rollback_target_of_all() {
     let Some(fleet) = Fleet::start() else { return };
     let first = fleet.host(&[]);
     let folder = tempfile::tempdir().expect("a temporary folder");

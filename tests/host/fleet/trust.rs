@@ -1,4 +1,4 @@
-//! Policies of the hosts: which components each of them trusts, and what happens when one does not any more.
+//! Policies of the hosts: which components each host trusts, and what happens when a host withdraws its trust.
 
 use super::{Fleet, Member, open_read, version};
 use sha2::Digest as _;
@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A list of trusted components. A host that reads it waits for the test if it is a pipe.
+/// A list of trusted components. If it is a pipe, a host that reads it waits for the test.
 pub struct List(tempfile::TempDir);
 
 impl List {
@@ -18,7 +18,7 @@ impl List {
         self.0.path().join("list")
     }
 
-    /// Replaces it at once by a list of these versions.
+    /// Replaces the list atomically by one of these versions.
     pub fn set(&self, versions: &[u32]) {
         let next = self.0.path().join("next");
         std::fs::write(&next, digests(versions)).expect("a file");
@@ -51,7 +51,7 @@ fn a_host_that_cannot_serve_a_component_refuses_it_for_all_with_its_name_and_rea
     let name = strict.server.data.canonicalize().expect("a folder").display().to_string();
     assert!(refused.status == 409 && reason.contains(&name) && reason.contains("not trusted"), "{reason}");
     assert_eq!([free.serves(), strict.serves()], [0; 2]);
-    // Nothing is left behind that would be in the way.
+    // The refused swap leaves nothing behind that blocks the next one.
     listed(&[0, 1]);
     let swapped = free.operator().swap("hello", &version(1));
     assert_eq!(swapped.status, 200, "{}", swapped.text());
@@ -69,14 +69,14 @@ fn a_refusal_counts_for_its_proposal_and_not_for_a_later_one_of_the_same_compone
     lists.iter().for_each(List::set_pipe);
     std::thread::scope(|scope| {
         let swap = scope.spawn(|| free.operator().swap("hello", &version(1)));
-        // This returns once each host looks at its list.
+        // This returns once each host reads its list.
         let [mut first, mut second] = lists.each_ref().map(|list| open_read(&list.path()));
         lists.iter().for_each(|list| list.set(&[0, 1]));
         first.write_all(digests(&[0]).as_bytes()).expect("written");
         drop(first);
         let refused = swap.join().expect("a swap");
         assert!(refused.status == 409 && refused.text().contains("not trusted"), "{}", refused.text());
-        // The other host refuses a component whose proposal has ended.
+        // The other host refuses a component after the end of its proposal.
         second.write_all(digests(&[0]).as_bytes()).expect("written");
     });
     let swapped = free.operator().swap("hello", &version(1));
@@ -84,7 +84,7 @@ fn a_refusal_counts_for_its_proposal_and_not_for_a_later_one_of_the_same_compone
     assert_eq!([free.serves(), hosts[0].serves(), hosts[1].serves()], [1; 3]);
 }
 
-/// Once it was promoted, no host with that policy would serve.
+/// If the canary were promoted, no host with this policy would serve.
 #[test]
 fn a_canary_that_is_trusted_no_more_is_not_promoted() {
     let Some(fleet) = Fleet::start() else { return };
@@ -129,7 +129,7 @@ fn openssl(folder: &Path, arguments: &str) {
     assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A component that is signed by another key is the same one to the hosts that have it.
+/// For hosts that have a component, a signature by another key does not make it another component.
 #[test]
 fn a_host_finds_a_new_signature_of_what_it_has() {
     let Some(fleet) = Fleet::start() else { return };
@@ -153,7 +153,7 @@ fn a_host_finds_a_new_signature_of_what_it_has() {
         assert_eq!(swapped.status, 200, "{}", swapped.text());
     }
     assert_eq!([first.serves(), second.serves()], [1; 2]);
-    // The former key is not trusted any more.
+    // The old key is no longer trusted.
     let Member { server, folder: kept } = second;
     server.stop();
     let server = fleet.host_in(kept.path(), &["--allow-digests", &path, "--trusted-key", &new]);
