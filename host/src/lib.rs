@@ -17,7 +17,7 @@
 //! | `request_id`, `request_target`, `router` | the request's id, its absolute URI, the route of its path |
 //! | `response_cache` | cached responses, and the data that they depend on |
 //! | `nested_request` | requests of guests to their own application: their origin, their depth |
-//! | `request_context`, `request_body`, `upload_wait` | the request's clock, writes and outcome; its body on the way to the guest, and the wait for more of it |
+//! | `request_context`, `request_body`, `upload_wait` | its clock, writes, outcome and body; the wait for more |
 //! | `component` | services, revisions, canaries, circuit breakers, instances, guest calls, response bodies |
 //! | `guest` | the state of one instance |
 //! | `imports` | the interfaces that guests call: key-value store, variables, outbound HTTP |
@@ -41,7 +41,7 @@
 //! | `cli` | the commands of a program that serves an application |
 //! | `access_log` | a line for each request |
 //! | `credentials` | the credentials that identify callers |
-//! | `concurrency_limit`, `log_throttle`, `byte_lru` | limits on concurrent work, on log lines, and on the bytes of a cache |
+//! | `concurrency_limit`, `log_throttle`, `byte_lru` | limits on concurrent work, log lines, and a cache's bytes |
 //! | `private_files` | files that only the host's user may read |
 //! | `redaction` | request targets and URLs for logs, traces and messages, without secrets |
 //! | `busy_poll` | the time for which a shard looks for more work before it sleeps |
