@@ -1,4 +1,4 @@
-// A repository as isomorphic-git sees it; prints what it saw as one JSON object, as git_client.py does.
+// Uses a repository with isomorphic-git. Prints the results as one JSON object, as git_client.py does.
 //
 // usage: git_client.mjs LIBRARIES URL TOKEN PUBLIC_URL FOLDER
 

@@ -1,4 +1,4 @@
-"""A repository as a library of Python sees it; prints what it saw as one JSON object.
+"""Uses a repository with a Python library. Prints the results as one JSON object.
 
 usage: git_client.py LIBRARIES CLIENT URL TOKEN PUBLIC_URL FOLDER
 
@@ -22,7 +22,7 @@ def path(name):
 
 
 def write(clone):
-    """Writes a new file into a clone; its path."""
+    """Writes a new file into a clone. Returns its path."""
     name = os.path.join(clone, "new.txt")
     with open(name, "w") as file:
         file.write(client)

@@ -1,4 +1,4 @@
-// What @gitbeaker/rest sees of namespaces, users, projects and groups, as one JSON object.
+// Prints the namespaces, users, projects and groups that @gitbeaker/rest reads, as one JSON object.
 // usage: namespaces.mjs LIBRARIES URL TOKEN TOKEN-OF-A-MEMBER
 import { createRequire } from "node:module";
 

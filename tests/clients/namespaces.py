@@ -1,4 +1,4 @@
-"""What python-gitlab sees of namespaces, users, projects and groups, as one JSON object.
+"""Prints the namespaces, users, projects and groups that python-gitlab reads, as one JSON object.
 
 usage: namespaces.py LIBRARIES URL TOKEN TOKEN-OF-A-MEMBER
 """

@@ -1,4 +1,4 @@
-// A review with @gitbeaker/rest; prints what it saw as one JSON object.
+// Reviews a merge request with @gitbeaker/rest. Prints the results as one JSON object.
 // usage: review.mjs LIBRARIES URL TOKEN PROJECT
 import { createRequire } from "node:module";
 

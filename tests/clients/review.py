@@ -1,4 +1,4 @@
-"""A review with python-gitlab; prints what it saw as one JSON object.
+"""Reviews a merge request with python-gitlab. Prints the results as one JSON object.
 
 usage: review.py LIBRARIES URL TOKEN PROJECT
 """

@@ -5,7 +5,7 @@
 set -eu
 bin=$(dirname "$(ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null | tail -n 1)")
 [ -x "$bin/initdb" ] || { echo "PostgreSQL is not installed; on Debian it is the package postgresql" >&2; exit 1; }
-# It does not run as root.
+# PostgreSQL does not run as root.
 as() { if [ "$(id -u)" = 0 ]; then runuser -u postgres -- "$@"; else "$@"; fi; }
 if [ "$1" = stop ]; then as "$bin/pg_ctl" -D "$2/cluster" -m fast stop >&2; exit; fi
 folder=$1 data=$2
@@ -22,7 +22,7 @@ maintenance_work_mem = 1GB
 effective_cache_size = 4GB
 max_wal_size = 8GB
 random_page_cost = 1.1
-# What is loaded into a new table, and a new index, goes to disk once instead of twice.
+# PostgreSQL then writes a new table's rows, and a new index, once instead of twice.
 wal_level = minimal
 max_wal_senders = 0
 CONF
@@ -54,7 +54,7 @@ SQL
 }
 load | sql
 sql -c "ALTER TABLE issues ADD PRIMARY KEY (id)"
-# The largest index takes a processor as long as all others together. No other statement locks its table.
+# The largest index takes as long as all others together, so it is built beside them. No other statement locks its table.
 sql -c "CREATE INDEX ON issues USING gin (description gin_trgm_ops)" &
 descriptions=$!
 sql <<SQL
