@@ -34,8 +34,8 @@ pub struct Deployer {
     pub(super) memory_division: MemoryDivision,
     /// Held while the host compiles and checks a component, so that it does one at a time.
     compiling: Mutex<()>,
-    /// Whether the host accepts deployments. The flag is not in `state`: that is locked while files are written, and
-    /// the readiness check and the host's stop must not wait for a disk.
+    /// Whether the host accepts deployments. The flag is not in `state`, which is locked while files are written: the
+    /// readiness check and the host's stop must not wait for a disk.
     open: AtomicBool,
     state: Mutex<DeployerState>,
     last_reload: Mutex<Option<ReloadRecord>>,

@@ -1,5 +1,5 @@
-//! The names of `tool` tables. A misspelt `tool.hexad` must not be taken for the table of another tool, because a
-//! component without its table has no prefixes and no limits of its own.
+//! The names of `tool` tables. The host must not take a misspelt `tool.hexad` for the table of another tool: the
+//! component would have no prefixes and no limits of its own.
 
 use std::collections::BTreeMap;
 

@@ -216,7 +216,7 @@ mod tests {
         ledger.record_outage(&unknown());
         ledger.record_outage(&unavailable());
         assert_eq!(ledger.outage().unwrap().kind(), ErrorKind::Unknown(problem));
-        // A guest may keep an error that it got to itself.
+        // A guest may hide an error that it got.
         ledger.enter().close(&unknown());
         assert!(ledger.may_have_stored());
 

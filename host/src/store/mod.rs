@@ -12,9 +12,9 @@
 //!    no response before its writes are durable.
 //! 3. After its response head, a guest waits after each write until it is durable.
 //! 4. If a commit fails, every ledger with an entry in it fails. The host answers 503, or 500 if a retry is useless
-//!    ([`ErrorKind`]). The engine refuses the operations that the request queued after the failed ones. An operation
-//!    that only reads inside the open transaction, such as a lost swap, is an entry too: its result may depend on
-//!    another request's write that was rolled back.
+//!    ([`ErrorKind`]). The engine refuses the operations that the request queued after the failed ones. A read inside
+//!    the open transaction, such as a lost swap, is an entry too: its result may depend on another request's write that
+//!    was rolled back.
 //!
 //! Reads see committed data only. `imports::keyvalue` settles a request's ledger before the request
 //! reads a key that it wrote.

@@ -17,8 +17,8 @@ fn file_id(file: &Metadata) -> FileId {
     (file.dev(), file.ino())
 }
 
-/// The file at `path` now; `None` if it is missing. An error if the host cannot see it, as through a closed folder
-/// above, or on a network's disk that does not respond.
+/// The file at `path` now; `None` if it is missing. An error if the host cannot see it, because a folder above denies
+/// access or a network's disk does not respond.
 fn found(path: &Path) -> io::Result<Option<FileId>> {
     match std::fs::metadata(path) {
         Ok(file) => Ok(Some(file_id(&file))),

@@ -224,7 +224,7 @@ impl KeyValue {
         }
     }
 
-    /// Records writes. True if they must be durable before the guest goes on.
+    /// Records writes. True if they must be durable before the guest continues.
     pub(super) fn record_writes(&mut self, keys: impl IntoIterator<Item = Key>) -> bool {
         self.revision += 1;
         self.unsettled_keys.extend(keys);

@@ -1,6 +1,6 @@
 //! TLS of connections to PostgreSQL.
 //!
-//! By its manual, PostgreSQL has a self-signed certificate that is also an authority. TLS libraries of the web refuse a
+//! PostgreSQL's manual creates a self-signed certificate that is also an authority. TLS libraries of the web refuse a
 //! server with such a certificate. If the operator names this very certificate with `sslrootcert`, the host accepts it,
 //! as libpq does.
 

@@ -76,7 +76,7 @@ impl WriteReservation {
         request: impl FnOnce() -> &'a WriteQueueBudget,
         need: WriteSize,
     ) -> Result<Self, StoreError> {
-        // The request's own budget comes first: a request that waits for itself takes no bytes from others.
+        // The request's own budget comes first: a request at its own limit takes no bytes from others.
         let of_request = match need.of_request {
             true => Some(request().take(need.bytes).await?),
             false => None,

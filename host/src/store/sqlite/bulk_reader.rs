@@ -1,7 +1,7 @@
 //! Reads of many keys at once, on a separate thread. The shard serves its other requests meanwhile.
 //!
-//! All keys of one call are read from one snapshot, so the call cannot yield in between: another read
-//! on the same connection would see the snapshot, too.
+//! One call reads all keys from one snapshot. So it cannot yield in between: another read on the same connection would
+//! see the snapshot too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

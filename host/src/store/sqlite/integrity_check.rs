@@ -2,7 +2,7 @@
 //!
 //! SQLite itself recovers from a killed process and from a power cut. This check looks for damage by a disk or a file
 //! system. Reading a large database before serving it would slow each start, so a thread reads it while the host
-//! serves. The host serves no damaged value: a read of a damaged page is always an error, and the components' checksums
+//! serves. The host serves no damaged value. A read of a damaged page is always an error, and the components' checksums
 //! detect changed bytes in a sound page. Once damage is found, the store refuses writes. Undamaged values can still be
 //! read, and a restored backup loses nothing that was written after the damage.
 //!

@@ -267,7 +267,7 @@ pub fn irregular_file(path: &Path) -> Option<PathBuf> {
 
 /// The write-ahead log beside the database at `path`, if it belongs to another database that was there before.
 ///
-/// SQLite replays any log that it finds. A database without a log in its header, such as a backup, has never had one:
+/// SQLite replays any log that it finds. A database without a log in its header, such as a backup, has never had one.
 /// SQLite marks the header, on disk, before it makes the log. A host does so at its start.
 pub fn log_of_another(path: &Path) -> Option<PathBuf> {
     /// Two bytes of the header, each 1 without a write-ahead log and 2 with one.

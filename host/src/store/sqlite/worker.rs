@@ -26,8 +26,8 @@ use crate::store::{
     VersionBucket,
 };
 
-/// A transaction of this size is committed even if no request waits for it, so that the log and the
-/// page cache stay small during a large upload.
+/// The writer commits a transaction of this size even if no request waits for it. So the log and the page cache stay
+/// small during a large upload.
 const MAX_BATCH_BYTES: usize = 8 * 1024 * 1024;
 const MAX_BATCH_OPERATIONS: usize = 4096;
 

@@ -129,7 +129,7 @@ impl Writer {
         }
         let bytes = u32::try_from(operation.bytes()).unwrap_or(MAX_QUEUED_BYTES).min(MAX_QUEUED_BYTES);
         let stopped = |_| StoreError::writer_stopped();
-        // The request's own budget comes first: a request that waits for itself takes no bytes from others.
+        // The request's own budget comes first: a request at its own limit takes no bytes from others.
         let of_request = match operation {
             SqliteWrite::Delete(_) => {
                 let budget = DeletionBudget::of(ledger).ok_or_else(StoreError::writer_stopped)?;
