@@ -93,7 +93,7 @@ fn uploads_without_the_token_that_stall_do_not_keep_an_operator_out() {
         stream.write_all(request.as_bytes()).unwrap();
         stream
     };
-    // Some stall in the body, some in the head, some before it.
+    // Some uploads stall in the body, some in the head, and some before it.
     let mut stalled: Vec<TcpStream> = (0..100).map(|_| connect(&head("wrong", 1 << 20))).collect();
     stalled.extend((0..100).map(|_| connect("PUT /components/probe HTTP/1.1\r\nhost:")));
     stalled.extend((0..100).map(|_| connect("")));

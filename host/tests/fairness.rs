@@ -44,7 +44,7 @@ fn an_address_leaves_instances_for_others() {
     let mut other = connect_from(Ipv4Addr::new(127, 0, 0, 3), address);
     ask(&mut other, "hello", "");
     assert_hello(answer(other).as_bytes());
-    // Its own requests wait until it releases one of its permits.
+    // The greedy client's own requests wait until it releases one of its permits.
     let mut own = connect_from(greedy, address);
     ask(&mut own, "hello", "");
     drop(held);

@@ -122,7 +122,7 @@ async fn a_route_has_bounds_of_its_own() {
         routes = { "/probe/spin" = { cpu_time = "1h" }, "/probe/flood/..." = { max_response = "3MiB", cpu_time = "1h" } }
     "#;
     let server = Server::with(routes);
-    // One instance serves both, one after the other.
+    // One instance serves both requests, one after the other.
     assert_eq!(server.get("loop").await.0, 504);
     assert_eq!(server.ok("spin?ms=200").await, "spun");
     assert_eq!(server.get("loop").await.0, 504);

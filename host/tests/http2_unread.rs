@@ -148,7 +148,7 @@ async fn responses_whose_end_is_not_taken_are_reset_as_well() {
     assert_eq!(response.status(), 200);
 }
 
-/// Their bodies are small, but each stream takes memory, too.
+/// The bodies are small, but each stream takes memory, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn streams_of_small_responses_count() {
     let send = SendLimits { per_connection: 64 << 10, per_address: 64 << 10, total: 1 << 30 };

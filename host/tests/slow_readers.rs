@@ -83,7 +83,7 @@ fn responses_within_the_budgets_hold_no_instance() {
     let unread: Vec<_> = (0..8).map(|_| begin(address, "flood?mib=8")).collect();
     assert!(begin(address, "hello").read(&mut [0; 100]).unwrap() > 0);
     wait_for_busy(&server, 0);
-    // None of them has lost anything.
+    // No response has lost a byte.
     for client in unread {
         assert!(is_whole(&rest(client).unwrap(), 8));
     }
@@ -113,7 +113,7 @@ fn a_client_that_takes_too_little_loses_its_response() {
     let send = SendLimits { per_connection: 1 << 20, ..SendLimits::default() };
     let drain = DrainPolicy { min_rate: 8 * 1024, period: Duration::from_secs(1) };
     let (server, address, ingress) = listen("", IngressOptions { send, drain, ..IngressOptions::default() });
-    // One waits in the buffer, the other holds its instance as well.
+    // One response waits in the buffer. The other one also holds its instance.
     let unread = [begin(address, "flood?mib=64"), begin(address, "flood?mib=64")];
     wait_for_busy(&server, 0);
     wait_until(SOON, "an empty send budget", || ingress.send_budgets.used() == 0);
@@ -156,7 +156,7 @@ fn instances_that_wait_for_their_clients_make_way() {
     let (server, address, _) = listen("instances = 4\nqueue_timeout = \"10s\"", options);
     let unread: Vec<_> = (0..8).map(|_| begin(address, "flood?mib=8")).collect();
     assert_hello(&rest(begin(address, "hello")).unwrap());
-    // None of them has lost anything.
+    // No response has lost a byte.
     for client in unread {
         assert!(is_whole(&rest(client).unwrap(), 8));
     }
@@ -193,7 +193,7 @@ fn clients_that_do_not_read_over_tls_keep_no_other_waiting() {
     let begin = |path| begin_on(connect_tls(address, &root, "http/1.1").unwrap(), path);
     let unread: Vec<_> = (0..8).map(|_| begin("flood?mib=8")).collect();
     assert_hello(&rest(begin("hello")).unwrap());
-    // None of them has lost anything.
+    // No response has lost a byte.
     for client in unread {
         assert!(is_whole(&rest(client).unwrap(), 8));
     }

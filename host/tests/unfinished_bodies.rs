@@ -101,7 +101,7 @@ fn a_stream_of_http2_is_reset_when_the_guest_cannot_write_any_more() {
     for way in WAYS {
         let mut client = http2::connect(address);
         let head = http2::head(&format!("{way}?mib=2"));
-        // Its windows are larger than the body.
+        // The client's windows are larger than the body.
         client.write_all(&http2::frame(http2::WINDOW_UPDATE, 0, 0, &(16u32 << 20).to_be_bytes())).unwrap();
         client.write_all(&http2::frame(http2::SETTINGS, 0, 0, &[0, 4, 1, 0, 0, 0])).unwrap();
         client.write_all(&http2::frame(http2::HEADERS, http2::END_HEADERS | http2::END_STREAM, 1, &head)).unwrap();

@@ -147,7 +147,7 @@ pub fn run() {
     row("fetch of nothing", 21, &mut small, |remote| remote.fetch(&clones.path().join("clone")));
     let mut round = 0;
     row("push of 100 commits", 7, &mut small, |remote| {
-        // Both servers get each of them once.
+        // Both servers get each commit once.
         commit_more(&repository, round / 2);
         round += 1;
         remote.push(&repository)

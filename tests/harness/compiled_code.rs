@@ -94,7 +94,7 @@ impl Cache {
                 continue;
             }
             match fs::hard_link(&path, &copy) {
-                // Another test was faster.
+                // Another test has linked the file first.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 // On another file system. The host checks a file's digest, so a torn copy does no harm.
                 Err(error) if error.kind() == io::ErrorKind::CrossesDevices => drop(fs::copy(&path, &copy)?),

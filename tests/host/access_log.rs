@@ -9,7 +9,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::Command;
 
-/// Their lines are more than the pipe holds, but fit into the access log's queue.
+/// The requests' lines are more than the pipe holds, but fit into the access log's queue.
 const REQUESTS: usize = 2000;
 
 /// A server that writes its access log into a pipe. It has got a signal to stop after some requests, and has ended

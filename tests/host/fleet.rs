@@ -213,7 +213,7 @@ fn a_starting_host_serves_and_keeps_the_versions_of_the_fleet() {
     assert_eq!(second.operator().swap("hello", &version(2)).status, 200);
     let first = Member { server: fleet.host_in(folder.path(), &[]), folder };
     assert_eq!([first.serves(), second.serves()], [2; 2]);
-    // It has never served the one before, and goes back to it.
+    // Since its restart, the first host has not loaded the previous component. The rollback restores it.
     let rolled_back = first.operator().post("/components/hello/rollback");
     assert_eq!(rolled_back.status, 200, "{}", rolled_back.text());
     assert_eq!([first.serves(), second.serves()], [1; 2]);

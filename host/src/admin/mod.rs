@@ -186,7 +186,7 @@ impl Admin {
         Ok(Self { access, stop, thread })
     }
 
-    /// Its address and token.
+    /// The listener's address and token.
     pub fn access(&self) -> &AdminAccess {
         &self.access
     }
