@@ -7,8 +7,8 @@
 //! - The port is a number, a range `8000..9000` without its end, or `*`. Schemes with a default port may omit it.
 //!
 //! `http://self` is the application itself, which guests address as `self.alt`. `http://<component>.spin.internal` is
-//! one of its components. Only entries that name the application or an address that is not public cover it: `*` does
-//! not.
+//! one of its components. Only an entry that names the application or the component covers it: `*` covers public
+//! addresses only.
 
 use std::ops::Range;
 
