@@ -3,13 +3,13 @@
 mod user_resolver;
 
 use crate::authorization::{self, Decision, SEARCH_RATE_LIMIT, Target};
-use crate::count::{self, CountError, Counts, Excess};
+use crate::count::{self, CostExceeded, CountError, Counts};
 use crate::filter;
 use crate::import;
 use crate::parameters;
+use crate::query_cost::{DEFAULT_MAX_COST, MAX_COST, QueryCost};
 use crate::route::{self, Level, Route};
 use crate::store::IndexStore;
-use crate::work::{DEFAULT_MAX_WORK, MAX_WORK, WorkBudget};
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller, INVALID_TOKENS};
 use directory::catalog::{self, Catalog};
 use directory::reauthorization::{self, AdminRequest};
@@ -27,9 +27,9 @@ use user_resolver::DirectoryUsers;
 
 /// The variables that this component reads.
 pub const VARIABLES: &[&str] =
-    &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, INVALID_TOKENS, LAST_USE_MINUTES, SEARCH_RATE_LIMIT, MAX_WORK];
+    &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, INVALID_TOKENS, LAST_USE_MINUTES, SEARCH_RATE_LIMIT, MAX_COST];
 
-/// How often a count is tried if segments that it reads are deleted.
+/// How often a count is tried when a writer deletes segments that it reads.
 const ATTEMPTS: usize = 4;
 
 /// Answers one request.
@@ -46,8 +46,8 @@ async fn answer(env: &Env, mut request: Request) -> Result<Response, Error> {
             maintenance::answer(&env, request, caller.is_admin(), task, &IndexStore::new(&env)).await
         }
         Route::Count(level) => {
-            // Before the caller: the caller's access is cached under the revision of the catalog, which must not be
-            // later than the records of the caller.
+            // Read before the caller: the access of the caller is cached for a catalog revision that must not be later
+            // than the records of the caller.
             let catalog = catalog::read(env)?;
             count_issues(env, catalog, &authenticate(env, &request)?, &level, &request)
         }
@@ -94,14 +94,14 @@ fn count_issues(
     let in_namespace = authorized.target != Target::Instance;
     let users = DirectoryUsers { env, caller, catalog: &authorized.catalog };
     let filters = filter::resolve(&parameters, &authorized.user, in_namespace, &users)?;
-    let max_work = env.variables.number(MAX_WORK, DEFAULT_MAX_WORK);
+    let max_cost = env.variables.number(MAX_COST, DEFAULT_MAX_COST);
     let mut attempt = 1;
     let counts = loop {
         let manifest = store.manifest()?;
-        match count::count(&store, &authorized, &filters, &WorkBudget::new(max_work)) {
+        match count::count(&store, &authorized, &filters, &QueryCost::new(max_cost)) {
             Ok(counts) => break counts,
-            Err(CountError::TooMuchWork(excess)) => return Err(too_much_work(&excess)),
-            // The request took so long that replaced segments were deleted.
+            Err(CountError::CostExceeded(exceeded)) => return Err(cost_exceeded(&exceeded)),
+            // The request took so long that a writer deleted the segments that it replaced.
             Err(CountError::Store(StoreError::Corrupt { .. }))
                 if attempt < ATTEMPTS && store.manifest()?.revision != manifest.revision =>
             {
@@ -116,12 +116,12 @@ fn count_issues(
 /// How much of a text an error quotes, in characters.
 const QUOTED: usize = 80;
 
-fn too_much_work(excess: &Excess) -> Error {
-    let text = match excess {
-        Excess::Search(text) => text,
-        Excess::Filters => return Error::bad_request("the filters have too many values; ask with fewer of them"),
-        Excess::Projects => {
-            let text = format!("there are issues of too many projects; an administrator can raise {MAX_WORK}");
+fn cost_exceeded(exceeded: &CostExceeded) -> Error {
+    let text = match exceeded {
+        CostExceeded::Search(text) => text,
+        CostExceeded::Filters => return Error::bad_request("the filters have too many values; ask with fewer of them"),
+        CostExceeded::Projects => {
+            let text = format!("there are issues of too many projects; an administrator can raise {MAX_COST}");
             return Error::bad_request(&text);
         }
     };

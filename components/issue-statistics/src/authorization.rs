@@ -1,5 +1,5 @@
-//! The decision whose issues a caller may count: taken once, before the index is read, and carried as
-//! an [`AuthorizedCount`] from there on.
+//! Decides whose issues a caller may count. The decision is made once, before the index is read, and carried on as an
+//! [`AuthorizedCount`].
 
 use crate::route::Level;
 use crate::store::{IndexStore, SEARCH_RATE_KEYS};
@@ -13,10 +13,10 @@ use kit::rate_limit::{self, RateLimit};
 use kit::{Env, Error};
 use std::rc::Rc;
 
-/// The variable with how many searches a user may do in a minute; empty: any number.
+/// The variable for the number of searches that a user may make in a minute; empty means no limit.
 pub const SEARCH_RATE_LIMIT: &str = "issues_search_rate_limit";
 
-/// The issues that a request is about: all, or the issues of a group and everything below it, or of a project.
+/// The scope of a count: all issues, those of a group and everything below it, or those of a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     Instance,
@@ -24,7 +24,7 @@ pub enum Target {
     Project(u64),
 }
 
-/// A caller, their access, and the target that they may count.
+/// A caller, the access of the caller, and the target to count.
 pub struct AuthorizedCount {
     pub user: UserKey,
     pub target: Target,
@@ -38,7 +38,8 @@ pub enum Decision {
     Moved(Box<Project>),
 }
 
-/// `catalog` is read before the caller. 404 if they may not read the group or project, 429 if they searched too often.
+/// The caller of this function reads `catalog` before it authenticates `caller`. 404 if the caller may not read the
+/// group or project; 429 after too many searches.
 pub fn authorize(
     env: &Env,
     store: &IndexStore,

@@ -1,9 +1,9 @@
-//! The cache of an instance, across requests: pages, and values made of them. The key of a value has the
-//! ids of all immutable blobs and revisions that it was made of, so that no entry is ever stale.
+//! The cache of an instance, shared by its requests: pages, and values computed from them. The key of a value contains
+//! the ids of all blobs and revisions that it was computed from. So entries never need invalidation.
 
 use crate::manifest::{Manifest, Retired};
+use crate::query_cost::{QueryCost, SearchError};
 use crate::segment::SegmentHeader;
-use crate::work::{SearchError, WorkBudget};
 use directory::catalog::access_snapshot::AccessSnapshot;
 use directory::user::UserKey;
 use kit::blob::BlobCache;
@@ -17,10 +17,10 @@ use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 
-/// The capacity for pages.
+/// The capacity for pages, in bytes.
 const PAGE_BYTES: usize = 64 << 20;
 
-/// The capacity for sets, by serialised size, which is about their size in memory.
+/// The capacity for sets in bytes. A set counts by its serialised size, which is about its size in memory.
 const SET_BYTES: usize = 40 << 20;
 
 const HEADERS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
@@ -28,26 +28,27 @@ const SNAPSHOTS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
 pub struct Cache {
     pub pages: BlobCache,
-    /// Each with the work of making it.
+    /// Each set with the cost of computing it.
     sets: ByteLru<Vec<u8>, (Rc<RoaringBitmap>, u64)>,
     headers: RefCell<LruCache<String, Rc<SegmentHeader>>>,
-    /// The latest manifest with its bytes.
+    /// The latest manifest, with the bytes that it was parsed from.
     manifest: RefCell<Option<(Vec<u8>, Rc<Manifest>)>>,
-    /// By user, with the revision of the catalog.
+    /// By user id, with the revision of the catalog.
     snapshots: RefCell<LruCache<u64, (String, Rc<AccessSnapshot>)>>,
-    /// The banned users, and the number of that version.
+    /// The banned users, and the version number of this list.
     banned: RefCell<(Rc<[UserKey]>, u64)>,
-    /// The blobs that this instance replaced, and when, the earliest first: they are deleted when no request reads them
-    /// any more. The garbage collector removes the blobs that an instance leaves behind.
+    /// The blobs that this instance replaced, and when, the earliest first. The instance deletes them once no request
+    /// reads them. The garbage collector removes the blobs that an instance leaves behind.
     retired: RefCell<VecDeque<(Timestamp, Retired)>>,
-    /// Whether the store says that it has segments of format 2.
-    pub is_marked: Cell<bool>,
+    /// Whether the key of format 2 exists in the store.
+    pub has_format_2_key: Cell<bool>,
 }
 
-/// How long replaced blobs are kept for requests that read them, in milliseconds.
-pub const RETIREMENT: i64 = 60_000;
+/// How long replaced blobs are kept for requests that still read them, in milliseconds.
+pub const RETENTION_MILLIS: i64 = 60_000;
 
-/// The most blobs that wait to be deleted; with more, the earliest are deleted before their time.
+/// The most blobs that wait for their deletion. Beyond this number, the earliest are deleted before their retention
+/// ends.
 const MAX_RETIRED: usize = 1 << 16;
 
 impl Cache {
@@ -61,15 +62,15 @@ impl Cache {
                 snapshots: RefCell::new(LruCache::new(SNAPSHOTS)),
                 banned: RefCell::default(),
                 retired: RefCell::default(),
-                is_marked: Cell::default(),
+                has_format_2_key: Cell::default(),
             });
             env.instance_cache.put(cache.clone());
             cache
         })
     }
 
-    /// A number for the banned users: another one when they have changed.
-    pub fn version_of_banned(&self, users: &Rc<[UserKey]>) -> u64 {
+    /// A number for the list of banned users; it changes with the list.
+    pub fn banned_version(&self, users: &Rc<[UserKey]>) -> u64 {
         let mut known = self.banned.borrow_mut();
         if known.0 != *users {
             *known = (users.clone(), known.1 + 1);
@@ -77,20 +78,20 @@ impl Cache {
         known.1
     }
 
-    /// Has a replaced blob deleted later.
+    /// Schedules the deletion of a replaced blob.
     pub fn retire(&self, blob: Retired, now: Timestamp) {
         self.retired.borrow_mut().push_back((now, blob));
     }
 
-    /// Takes a replaced blob that may be deleted now.
+    /// Takes a replaced blob whose retention has ended.
     pub fn take_retired(&self, now: Timestamp) -> Option<Retired> {
         let mut retired = self.retired.borrow_mut();
         let is_full = retired.len() > MAX_RETIRED;
-        let (_, blob) = retired.pop_front_if(|(at, _)| is_full || now.millis() - at.millis() >= RETIREMENT)?;
+        let (_, blob) = retired.pop_front_if(|(at, _)| is_full || now.millis() - at.millis() >= RETENTION_MILLIS)?;
         Some(blob)
     }
 
-    /// The manifest of these bytes; `read` parses it if it is not the cached one.
+    /// The manifest with these bytes. `read` parses it if it is not the cached one.
     pub fn manifest(
         &self,
         bytes: Vec<u8>,
@@ -118,8 +119,8 @@ impl Cache {
         Ok(header)
     }
 
-    /// The set under `key`; `make` makes it if it is not cached.
-    pub fn set(
+    /// The set under `key`. If it is not cached, `make` makes it.
+    pub fn get_or_insert_with(
         &self,
         key: &[u8],
         make: impl FnOnce() -> Result<RoaringBitmap, StoreError>,
@@ -130,32 +131,33 @@ impl Cache {
         }
     }
 
-    /// The same for the result of a search; a cached one takes the work that it took then.
-    pub fn found(
+    /// The set under `key`, a result of a search. A cached set adds the cost of its computation again, so that repeated
+    /// requests cost the same.
+    pub fn get_or_compute(
         &self,
         key: &[u8],
-        work: &WorkBudget,
-        search: impl FnOnce() -> Result<RoaringBitmap, SearchError>,
+        cost: &QueryCost,
+        compute: impl FnOnce() -> Result<RoaringBitmap, SearchError>,
     ) -> Result<Rc<RoaringBitmap>, SearchError> {
-        if let Some((set, steps)) = self.sets.get(key) {
-            work.spend(steps)?;
+        if let Some((set, its_cost)) = self.sets.get(key) {
+            cost.add(its_cost)?;
             return Ok(set);
         }
-        let before = work.spent();
-        let found = search()?;
-        Ok(self.put_set(key, found, work.spent() - before))
+        let before = cost.total();
+        let set = compute()?;
+        Ok(self.put_set(key, set, cost.total() - before))
     }
 
-    fn put_set(&self, key: &[u8], set: RoaringBitmap, steps: u64) -> Rc<RoaringBitmap> {
+    fn put_set(&self, key: &[u8], set: RoaringBitmap, cost: u64) -> Rc<RoaringBitmap> {
         let set = Rc::new(set);
-        // Roughly 100 bytes for the map's entry.
+        // The entry of the map takes roughly 100 bytes.
         let size = set.serialized_size() + key.len() + 100;
-        self.sets.put(key.to_owned(), size, (set.clone(), steps));
+        self.sets.put(key.to_owned(), size, (set.clone(), cost));
         set
     }
 
-    /// The access of a user in a revision of the catalog at the time `now`; `make` makes it if it is not
-    /// cached or has expired.
+    /// The access of a user at the time `now`, in a revision of the catalog. If it is not cached or has expired, `make`
+    /// makes it.
     pub fn access_snapshot(
         &self,
         user_id: u64,

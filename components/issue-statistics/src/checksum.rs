@@ -1,9 +1,12 @@
-//! Checksums of blobs: they detect damage, not malice. Each is stored where the blob is named, so that a check takes no
-//! other read: that of a page in the header of its segment, those of headers and tombstones in the manifest.
+//! Checksums of blobs. They detect damage, not malice.
+//!
+//! The record that names a blob has its checksum, so that a check needs no further read. The header of a segment has
+//! the checksums of its pages. The manifest has the checksums of headers and tombstones.
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Takes about 10 µs of native code for a page of 64 KiB: once when it is written, and for each read from the store.
+/// Takes about 10 µs of native code for a page of 64 KiB. It runs for each page that is written to the store or read
+/// from it.
 pub fn checksum(blob: &[u8]) -> u64 {
     xxh3_64(blob)
 }

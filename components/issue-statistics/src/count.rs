@@ -1,4 +1,4 @@
-//! Counting: each segment is queried by itself, and the counts are added up.
+//! Counting: queries each segment separately and adds up the counts.
 
 use crate::authorization::{AuthorizedCount, Target};
 use crate::facet::{
@@ -8,11 +8,11 @@ use crate::filter::Filter;
 use crate::manifest::SegmentInfo;
 use crate::milestone;
 use crate::parameters::{MilestoneFilter, TimeRange};
+use crate::query_cost::{LOOKUP_COST, QueryCost, SearchError};
 use crate::segment::{Field, Segment, TableName, substring_search, time_index};
 use crate::set;
 use crate::store::IndexStore;
 use crate::visibility::{self, documents_with_facet};
-use crate::work::{LOOK_UP, SearchError, WorkBudget};
 use kit::store::StoreError;
 use roaring::RoaringBitmap;
 use serde::de::DeserializeOwned;
@@ -25,30 +25,30 @@ pub struct Counts {
     pub opened: u64,
 }
 
-/// Why there is no count.
+/// The reason for the lack of a count.
 #[derive(Debug)]
 pub enum CountError {
     Store(StoreError),
-    /// The request needs more work than is allowed.
-    TooMuchWork(Excess),
+    /// The request costs more than [`MAX_COST`](crate::query_cost::MAX_COST) allows.
+    CostExceeded(CostExceeded),
 }
 
-/// The part of a request that was too much work.
+/// The part of a request that exceeded the limit of its cost.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Excess {
+pub enum CostExceeded {
     /// The search for this text.
     Search(String),
     /// The values of the filters.
     Filters,
-    /// Deciding which projects the caller may read, or which are in a group.
+    /// The decision about which projects the caller may read, or which are in a group.
     Projects,
 }
 
 impl CountError {
-    fn of(error: SearchError, excess: Excess) -> Self {
+    fn of(error: SearchError, exceeded: CostExceeded) -> Self {
         match error {
             SearchError::Store(error) => CountError::Store(error),
-            SearchError::TooMuchWork => CountError::TooMuchWork(excess),
+            SearchError::CostExceeded => CountError::CostExceeded(exceeded),
         }
     }
 }
@@ -61,26 +61,26 @@ impl From<StoreError> for CountError {
 
 impl From<SearchError> for CountError {
     fn from(error: SearchError) -> Self {
-        CountError::of(error, Excess::Filters)
+        CountError::of(error, CostExceeded::Filters)
     }
 }
 
-/// How many issues match all filters, among those that the caller may see.
+/// Counts the issues that match all filters and that the caller may see.
 pub fn count(
     store: &IndexStore,
     authorized: &AuthorizedCount,
     filters: &[Filter],
-    work: &WorkBudget,
+    cost: &QueryCost,
 ) -> Result<Counts, CountError> {
     let mut counts = Counts::default();
     if filters.contains(&Filter::MatchNone) {
         return Ok(counts);
     }
     let manifest = store.manifest()?;
-    let filters = resolve_dates(store, &manifest.segments, filters, work)?;
+    let filters = resolve_dates(store, &manifest.segments, filters, cost)?;
     for info in &manifest.segments {
         let segment = store.segment(info)?;
-        let found = matching_documents(store, &segment, info, authorized, &filters, work)?;
+        let found = matching_documents(store, &segment, info, authorized, &filters, cost)?;
         let opened = documents_with_facet(store, &segment, &Facet::Opened.key())?;
         counts.all += found.len();
         counts.opened += found.intersection_len(&opened);
@@ -88,20 +88,20 @@ pub fn count(
     Ok(counts)
 }
 
-/// The documents of one segment. The smallest set comes first, so that a filter with few matches makes
-/// the count cheap, and the searches come last.
+/// The matching documents of one segment. The smallest set is intersected first, so that a filter with few matches
+/// makes the count cheap. Searches come last.
 fn matching_documents(
     store: &IndexStore,
     segment: &Segment,
     info: &SegmentInfo,
     authorized: &AuthorizedCount,
     filters: &[Filter],
-    work: &WorkBudget,
+    cost: &QueryCost,
 ) -> Result<RoaringBitmap, CountError> {
     let mut sets: Vec<Rc<RoaringBitmap>> = Vec::new();
     for filter in filters {
         if let Filter::AnyOf(keys) = filter {
-            let set = union_of_facets(store, segment, keys, work)?;
+            let set = union_of_facets(store, segment, keys, cost)?;
             if set.is_empty() {
                 return Ok(RoaringBitmap::new());
             }
@@ -116,8 +116,8 @@ fn matching_documents(
     match authorized.target {
         Target::Instance => {}
         Target::Group(id) => {
-            let documents = visibility::documents_of_group(store, segment, &authorized.catalog, id, work);
-            sets.push(documents.map_err(|error| CountError::of(error, Excess::Projects))?);
+            let documents = visibility::documents_of_group(store, segment, &authorized.catalog, id, cost);
+            sets.push(documents.map_err(|error| CountError::of(error, CostExceeded::Projects))?);
         }
         Target::Project(id) => {
             let incarnation = authorized.catalog.project(id).and_then(|project| project.issues_incarnation());
@@ -126,8 +126,8 @@ fn matching_documents(
         }
     }
     sets.sort_by_key(|set| set.len());
-    let visible = visibility::visible_documents(store, segment, info.tombstones.as_ref(), authorized, work)
-        .map_err(|error| CountError::of(error, Excess::Projects))?;
+    let visible = visibility::visible_documents(store, segment, info.tombstones.as_ref(), authorized, cost)
+        .map_err(|error| CountError::of(error, CostExceeded::Projects))?;
     let mut found = match sets.split_first() {
         None => (*visible).clone(),
         Some((smallest, rest)) => {
@@ -142,7 +142,7 @@ fn matching_documents(
         }
         if let Filter::NoneOf(keys) = filter {
             for key in keys {
-                work.spend(LOOK_UP)?;
+                cost.add(LOOKUP_COST)?;
                 found -= &*documents_with_facet(store, segment, key)?;
             }
         }
@@ -152,32 +152,32 @@ fn matching_documents(
             break;
         }
         if let Filter::Contains { text, fields } = filter {
-            let documents = documents_with_text(store, segment, text, fields, work);
-            found &= &*documents.map_err(|error| CountError::of(error, Excess::Search(text.clone())))?;
+            let documents = documents_with_text(store, segment, text, fields, cost);
+            found &= &*documents.map_err(|error| CountError::of(error, CostExceeded::Search(text.clone())))?;
         }
     }
     Ok(found)
 }
 
-/// The documents that contain a text. A result from the cache counts as the work that it was.
+/// The documents that contain a text.
 fn documents_with_text(
     store: &IndexStore,
     segment: &Segment,
     text: &str,
     fields: &[Field],
-    work: &WorkBudget,
+    cost: &QueryCost,
 ) -> Result<Rc<RoaringBitmap>, SearchError> {
     let key = [b"text ", segment.id.as_bytes(), format!(" {fields:?} ").as_bytes(), text.as_bytes()].concat();
-    store.cache.found(&key, work, || substring_search::documents(segment, text, fields, work))
+    store.cache.get_or_compute(&key, cost, || substring_search::documents(segment, text, fields, cost))
 }
 
 fn union_of_facets(
     store: &IndexStore,
     segment: &Segment,
     keys: &[Vec<u8>],
-    work: &WorkBudget,
+    cost: &QueryCost,
 ) -> Result<Rc<RoaringBitmap>, CountError> {
-    work.spend(LOOK_UP * keys.len() as u64)?;
+    cost.add(LOOKUP_COST * keys.len() as u64)?;
     match keys {
         [key] => Ok(documents_with_facet(store, segment, key)?),
         keys => {
@@ -203,27 +203,27 @@ fn documents_in_range(
     }
     time_index::range(&segment.table(table), segment.document_count(), range.from, range.to, |blocks, make| {
         let key = format!("{} {} {} {}", table.as_str(), segment.id, blocks.start, blocks.end);
-        store.cache.set(key.as_bytes(), make)
+        store.cache.get_or_insert_with(key.as_bytes(), make)
     })
 }
 
-/// Replaces filters by today's date with filters by the facets of the milestones and iterations that match today. The
-/// facets of all segments are compared, because only one of all is the next.
+/// Replaces date filters by filters on the facets of the milestones and iterations that match today. The facets of all
+/// segments are compared, because only one milestone of all segments is the next.
 fn resolve_dates(
     store: &IndexStore,
     segments: &[SegmentInfo],
     filters: &[Filter],
-    work: &WorkBudget,
+    cost: &QueryCost,
 ) -> Result<Vec<Filter>, CountError> {
     let today = store.env.now.to_date();
     let resolved = |filter: &Filter| -> Result<Filter, CountError> {
         match filter {
             Filter::MilestoneDates { milestone, negated } => {
-                let all: Vec<MilestoneDates> = live_values(store, segments, MILESTONE_DATES_KIND, work)?;
+                let all: Vec<MilestoneDates> = live_values(store, segments, MILESTONE_DATES_KIND, cost)?;
                 Ok(any_of_milestones(&all, milestone, *negated, &today))
             }
             Filter::CurrentIteration { negated } => {
-                let all: Vec<IterationDates> = live_values(store, segments, ITERATION_DATES_KIND, work)?;
+                let all: Vec<IterationDates> = live_values(store, segments, ITERATION_DATES_KIND, cost)?;
                 let current = all.iter().filter(|iteration| milestone::is_current(iteration, &today));
                 let keys = current.map(|iteration| Facet::IterationDates(iteration).key()).collect();
                 Ok(if *negated { Filter::NoneOf(keys) } else { Filter::AnyOf(keys) })
@@ -234,18 +234,18 @@ fn resolve_dates(
     filters.iter().map(resolved).collect()
 }
 
-/// An issue has to be in one of the selected milestones, also if the filter is negated.
+/// An issue must be in one of the selected milestones, even if the filter is negated.
 fn any_of_milestones(all: &[MilestoneDates], filter: &MilestoneFilter, negated: bool, today: &str) -> Filter {
     let selected = milestone::select_by_dates(all, filter, negated, today);
     Filter::AnyOf(selected.into_iter().map(|milestone| Facet::MilestoneDates(milestone).key()).collect())
 }
 
-/// The values of all facets of a JSON kind that a document without tombstone has.
+/// The values of all facets of a JSON kind that belong to a document without tombstone.
 fn live_values<T: DeserializeOwned>(
     store: &IndexStore,
     segments: &[SegmentInfo],
     kind: u8,
-    work: &WorkBudget,
+    cost: &QueryCost,
 ) -> Result<Vec<T>, CountError> {
     let mut keys = BTreeSet::new();
     for info in segments {
@@ -253,7 +253,7 @@ fn live_values<T: DeserializeOwned>(
         let tombstones = info.tombstones.as_ref().map(|tombstones| store.tombstones(tombstones)).transpose()?;
         let mut cursor = segment.table(TableName::Facets).cursor_from(&[kind])?;
         while let Some(facet) = cursor.next()?.filter(|facet| facet.key.first() == Some(&kind)) {
-            work.spend(LOOK_UP + facet.value.len() as u64)?;
+            cost.add(LOOKUP_COST + facet.value.len() as u64)?;
             let is_live = match &tombstones {
                 None => true,
                 Some(tombstones) => {

@@ -1,5 +1,5 @@
-//! Facets: the values that issues are filtered by. The key of a facet is a byte for the kind and then the
-//! value. Numbers are big-endian, so that the keys of one kind sort by number.
+//! Facets: the values by which issues are filtered. The key of a facet is one byte for its kind, then the value.
+//! Numbers are big-endian, so that the keys of one kind sort by number.
 
 use directory::user::UserKey;
 use serde::{Deserialize, Serialize};
@@ -9,18 +9,18 @@ use std::borrow::Cow;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Facet<'a> {
     Project(u64),
-    /// A project that took the place of a deleted one with its id, and its incarnation.
-    LaterProject(u64, &'a str),
+    /// A project whose id belonged to a deleted project earlier: the id and the incarnation.
+    ReusedIdProject(u64, &'a str),
     Opened,
     Confidential,
-    /// The author of the issue was banned.
+    /// The author was banned when the issue was imported.
     Hidden,
     Author(u64),
-    /// An author who took the place of a deleted user with their id, and their incarnation.
-    LaterAuthor(u64, &'a str),
+    /// An author whose id belonged to a deleted user earlier: the id and the incarnation.
+    ReusedIdAuthor(u64, &'a str),
     Assignee(u64),
-    /// Likewise.
-    LaterAssignee(u64, &'a str),
+    /// The same for an assignee.
+    ReusedIdAssignee(u64, &'a str),
     HasAssignee,
     Label(&'a str),
     HasLabel,
@@ -44,14 +44,14 @@ pub enum Facet<'a> {
     /// The user who reacted, and the name of the reaction.
     Reaction(u64, &'a str),
     /// The user who reacted, their incarnation, and the name of the reaction.
-    LaterReaction(u64, &'a str, &'a str),
-    /// The user who reacted.
+    ReusedIdReaction(u64, &'a str, &'a str),
+    /// The user who reacted, with any name.
     HasReaction(u64),
-    /// Likewise.
-    LaterHasReaction(u64, &'a str),
+    /// The user who reacted, and their incarnation.
+    ReusedIdHasReaction(u64, &'a str),
 }
 
-/// A milestone as it was in the import of an issue.
+/// A milestone as an imported issue described it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct MilestoneDates {
     pub owner: MilestoneOwner,
@@ -73,7 +73,7 @@ pub enum MilestoneOwner {
     Project(u64),
 }
 
-/// An iteration as it was in the import of an issue.
+/// An iteration as an imported issue described it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct IterationDates {
     pub id: u64,
@@ -81,10 +81,10 @@ pub struct IterationDates {
     pub due: String,
 }
 
-/// The kinds whose facets are enumerated.
+/// The kinds whose facets a query enumerates.
 pub const PROJECT_KIND: u8 = 1;
-pub const LATER_PROJECT_KIND: u8 = 26;
-pub const LATER_AUTHOR_KIND: u8 = 27;
+pub const REUSED_ID_PROJECT_KIND: u8 = 26;
+pub const REUSED_ID_AUTHOR_KIND: u8 = 27;
 pub const MILESTONE_DATES_KIND: u8 = 12;
 pub const ITERATION_DATES_KIND: u8 = 23;
 
@@ -94,14 +94,14 @@ impl Facet<'_> {
         key.clear();
         let (kind, number, text): (u8, Option<u64>, &str) = match self {
             Facet::Project(id) => (PROJECT_KIND, Some(*id), ""),
-            Facet::LaterProject(id, incarnation) => (LATER_PROJECT_KIND, Some(*id), incarnation),
+            Facet::ReusedIdProject(id, incarnation) => (REUSED_ID_PROJECT_KIND, Some(*id), incarnation),
             Facet::Opened => (2, None, ""),
             Facet::Confidential => (3, None, ""),
             Facet::Hidden => (4, None, ""),
             Facet::Author(id) => (5, Some(*id), ""),
-            Facet::LaterAuthor(id, incarnation) => (LATER_AUTHOR_KIND, Some(*id), incarnation),
+            Facet::ReusedIdAuthor(id, incarnation) => (REUSED_ID_AUTHOR_KIND, Some(*id), incarnation),
             Facet::Assignee(id) => (6, Some(*id), ""),
-            Facet::LaterAssignee(id, incarnation) => (28, Some(*id), incarnation),
+            Facet::ReusedIdAssignee(id, incarnation) => (28, Some(*id), incarnation),
             Facet::HasAssignee => (7, None, ""),
             Facet::Label(name) => (8, None, name),
             Facet::HasLabel => (9, None, ""),
@@ -120,11 +120,11 @@ impl Facet<'_> {
             Facet::HasIteration => (22, None, ""),
             Facet::IterationDates(dates) => return write_json_key(key, ITERATION_DATES_KIND, dates),
             Facet::Reaction(user, name) => (24, Some(*user), name),
-            Facet::LaterReaction(user, incarnation, name) => {
-                return write_later_reaction(key, *user, incarnation, name);
+            Facet::ReusedIdReaction(user, incarnation, name) => {
+                return write_reused_id_reaction(key, *user, incarnation, name);
             }
             Facet::HasReaction(user) => (25, Some(*user), ""),
-            Facet::LaterHasReaction(user, incarnation) => (30, Some(*user), incarnation),
+            Facet::ReusedIdHasReaction(user, incarnation) => (30, Some(*user), incarnation),
         };
         key.push(kind);
         if let Some(number) = number {
@@ -140,8 +140,8 @@ impl Facet<'_> {
     }
 }
 
-/// The slash ends the incarnation, which has none.
-fn write_later_reaction(key: &mut Vec<u8>, user: u64, incarnation: &str, name: &str) {
+/// A slash ends the incarnation, which contains no slash.
+fn write_reused_id_reaction(key: &mut Vec<u8>, user: u64, incarnation: &str, name: &str) {
     key.push(29);
     key.extend_from_slice(&user.to_be_bytes());
     key.extend_from_slice(incarnation.as_bytes());
@@ -158,17 +158,17 @@ fn write_json_key(key: &mut Vec<u8>, kind: u8, value: &impl Serialize) {
 /// The longest title of a milestone with dates, in bytes.
 const MAX_TITLE: usize = 128;
 
-/// The longest key that is stored as it is, in bytes.
+/// The longest key that is stored unchanged, in bytes.
 const MAX_KEY: usize = 160;
 
-/// The bytes of a longer key that are stored, before its digest.
+/// How many bytes of a longer key are stored before its digest.
 const KEY_PREFIX: usize = 40;
 
-/// No text has this byte, so that a shortened key is no other key.
+/// UTF-8 never contains this byte, so a shortened key equals no other key.
 const DIGEST_MARK: u8 = 0xff;
 
-/// The key under which a facet is stored: a long one is its beginning and a digest, because each page of
-/// a table has its first key in the head of the segment. JSON kinds are never long ([`short_title`]).
+/// The key under which a facet is stored. Long keys are shortened to their beginning and a digest, because the header
+/// of a segment has the first key of each page. JSON kinds are never long ([`short_title`]).
 pub fn stored_key(key: &[u8]) -> Cow<'_, [u8]> {
     match key {
         [MILESTONE_DATES_KIND | ITERATION_DATES_KIND, ..] => Cow::Borrowed(key),
@@ -180,7 +180,7 @@ pub fn stored_key(key: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// A title of bounded length: itself, or its beginning and a digest.
+/// A title of bounded length. Longer titles are shortened to their beginning and a digest.
 pub fn short_title(title: &str) -> String {
     if title.len() <= MAX_TITLE {
         return title.to_owned();
@@ -189,7 +189,7 @@ pub fn short_title(title: &str) -> String {
     format!("{beginning} {}", hex::encode(Sha256::digest(title)))
 }
 
-/// A project in the key of a [`Facet::Project`] or of a [`Facet::LaterProject`].
+/// A project in the key of a [`Facet::Project`] or of a [`Facet::ReusedIdProject`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProjectKey<'a> {
     pub id: u64,
@@ -204,7 +204,7 @@ impl<'a> ProjectKey<'a> {
         let id = u64::from_be_bytes(*number);
         match (*kind, incarnation) {
             (PROJECT_KIND, []) => Some(ProjectKey { id, incarnation: None }),
-            (LATER_PROJECT_KIND, [_, ..]) => {
+            (REUSED_ID_PROJECT_KIND, [_, ..]) => {
                 Some(ProjectKey { id, incarnation: Some(std::str::from_utf8(incarnation).ok()?) })
             }
             _ => None,
@@ -214,7 +214,7 @@ impl<'a> ProjectKey<'a> {
     pub fn facet(self) -> Facet<'a> {
         match self.incarnation {
             None => Facet::Project(self.id),
-            Some(incarnation) => Facet::LaterProject(self.id, incarnation),
+            Some(incarnation) => Facet::ReusedIdProject(self.id, incarnation),
         }
     }
 }
@@ -223,36 +223,36 @@ impl<'a> ProjectKey<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FacetUser<'a> {
     pub id: u64,
-    /// `None` for the first user with the id, whom all facets of earlier builds name.
+    /// `None` for the first user with the id. Facets of earlier builds always mean that user.
     pub incarnation: Option<&'a str>,
 }
 
 impl<'a> FacetUser<'a> {
-    /// The user in the key of a [`Facet::LaterAuthor`].
-    pub fn parse_later_author(key: &'a [u8]) -> Option<Self> {
-        let (number, incarnation) = key.strip_prefix(&[LATER_AUTHOR_KIND])?.split_first_chunk()?;
+    /// The user in the key of a [`Facet::ReusedIdAuthor`].
+    pub fn parse_reused_id_author(key: &'a [u8]) -> Option<Self> {
+        let (number, incarnation) = key.strip_prefix(&[REUSED_ID_AUTHOR_KIND])?.split_first_chunk()?;
         let incarnation = Some(std::str::from_utf8(incarnation).ok()?);
         Some(FacetUser { id: u64::from_be_bytes(*number), incarnation })
     }
 
     pub fn author(self) -> Facet<'a> {
-        self.incarnation.map_or(Facet::Author(self.id), |incarnation| Facet::LaterAuthor(self.id, incarnation))
+        self.incarnation.map_or(Facet::Author(self.id), |incarnation| Facet::ReusedIdAuthor(self.id, incarnation))
     }
 
     pub fn assignee(self) -> Facet<'a> {
-        self.incarnation.map_or(Facet::Assignee(self.id), |incarnation| Facet::LaterAssignee(self.id, incarnation))
+        self.incarnation.map_or(Facet::Assignee(self.id), |incarnation| Facet::ReusedIdAssignee(self.id, incarnation))
     }
 
     pub fn reaction(self, name: &'a str) -> Facet<'a> {
         match self.incarnation {
             None => Facet::Reaction(self.id, name),
-            Some(incarnation) => Facet::LaterReaction(self.id, incarnation, name),
+            Some(incarnation) => Facet::ReusedIdReaction(self.id, incarnation, name),
         }
     }
 
     pub fn any_reaction(self) -> Facet<'a> {
         self.incarnation
-            .map_or(Facet::HasReaction(self.id), |incarnation| Facet::LaterHasReaction(self.id, incarnation))
+            .map_or(Facet::HasReaction(self.id), |incarnation| Facet::ReusedIdHasReaction(self.id, incarnation))
     }
 }
 
@@ -285,14 +285,14 @@ mod tests {
         let iteration = IterationDates { id: 1, start: "2026-01-01".into(), due: "2026-01-14".into() };
         let facets = [
             Facet::Project(1),
-            Facet::LaterProject(1, "0a"),
+            Facet::ReusedIdProject(1, "0a"),
             Facet::Opened,
             Facet::Confidential,
             Facet::Hidden,
             Facet::Author(1),
-            Facet::LaterAuthor(1, "0a"),
+            Facet::ReusedIdAuthor(1, "0a"),
             Facet::Assignee(1),
-            Facet::LaterAssignee(1, "0a"),
+            Facet::ReusedIdAssignee(1, "0a"),
             Facet::HasAssignee,
             Facet::Label("a"),
             Facet::Label("b"),
@@ -314,10 +314,10 @@ mod tests {
             Facet::IterationDates(&iteration),
             Facet::Reaction(1, "a"),
             Facet::Reaction(1, "b"),
-            Facet::LaterReaction(1, "0a", "b"),
-            Facet::LaterReaction(1, "0", "ab"),
+            Facet::ReusedIdReaction(1, "0a", "b"),
+            Facet::ReusedIdReaction(1, "0", "ab"),
             Facet::HasReaction(1),
-            Facet::LaterHasReaction(1, "0a"),
+            Facet::ReusedIdHasReaction(1, "0a"),
         ];
         let keys: BTreeSet<Vec<u8>> = facets.iter().map(Facet::key).collect();
         assert_eq!(keys.len(), facets.len());
@@ -327,9 +327,9 @@ mod tests {
             assert_eq!(ProjectKey::parse(&project.facet().key()), Some(project));
         }
         assert_eq!(ProjectKey::parse(&Facet::Author(77).key()), None);
-        let later = FacetUser { id: 77, incarnation: Some("0a") };
-        assert_eq!(FacetUser::parse_later_author(&later.author().key()), Some(later));
-        assert_eq!(FacetUser::parse_later_author(&later.assignee().key()), None);
+        let reused = FacetUser { id: 77, incarnation: Some("0a") };
+        assert_eq!(FacetUser::parse_reused_id_author(&reused.author().key()), Some(reused));
+        assert_eq!(FacetUser::parse_reused_id_author(&reused.assignee().key()), None);
     }
 
     #[test]

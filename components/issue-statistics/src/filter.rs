@@ -1,4 +1,4 @@
-//! The filters of a query, in terms of the index: facets, ranges of time and substrings.
+//! The filters of a query as terms of the index: facets, time ranges and substrings.
 
 use crate::facet::{Facet, FacetUser};
 use crate::parameters::{MilestoneFilter, NegatableFilters, Parameters, Scope, TimeRange, UserSelector, ValueFilter};
@@ -6,19 +6,19 @@ use crate::segment::Field;
 use directory::user::UserKey;
 use std::collections::HashSet;
 
-/// A condition. An issue has to match all filters of a query.
+/// A condition. An issue must match all filters of a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Filter {
-    /// The issue has at least one of these facets, by their keys.
+    /// The issue has at least one of the facets with these keys.
     AnyOf(Vec<Vec<u8>>),
-    /// The issue has none of these facets.
+    /// The issue has none of the facets with these keys.
     NoneOf(Vec<Vec<u8>>),
-    /// Depends on today's date; [`crate::count`] replaces it by facets.
+    /// Depends on the current date. [`crate::count`] replaces it by a filter on facets.
     MilestoneDates {
         milestone: MilestoneFilter,
         negated: bool,
     },
-    /// Likewise.
+    /// Replaced like [`Filter::MilestoneDates`].
     CurrentIteration {
         negated: bool,
     },
@@ -37,15 +37,15 @@ pub enum Filter {
 pub trait UserResolver {
     type Error;
 
-    /// The user who has this id now; the first one with it if there is none.
+    /// The user who has this id now, or the first user with the id if the id is free.
     fn user(&self, id: u64) -> Result<UserKey, Self::Error>;
 
-    /// The user with this username, or the members of the group with this handle; empty if there is neither.
+    /// The user with this username, or the members of the group with this handle. Empty without such a user or group.
     fn users(&self, name: &str) -> Result<Vec<UserKey>, Self::Error>;
 }
 
-/// The filters of a request of the user `me`. `in_namespace`: of a group or project, where the
-/// reference service matches no issue if a label is given twice.
+/// The filters of a request by the user `me`. `in_namespace` says that the request is about a group or project. There
+/// the reference service matches no issue if a label is given twice.
 pub fn resolve<P: UserResolver>(
     parameters: &Parameters,
     me: &UserKey,
@@ -202,7 +202,7 @@ fn negated(filter: Filter) -> Filter {
     }
 }
 
-/// No issue has a negative id; none has the id `u64::MAX` either.
+/// A negative id becomes `u64::MAX`, which no issue has.
 fn unsigned_id(id: i64) -> u64 {
     u64::try_from(id).unwrap_or(u64::MAX)
 }

@@ -1,15 +1,15 @@
-//! The golden indexes: every stored blob and the manifest, by key. Every build reads all of them, and writes the bytes
-//! of the last one for the same issues. `GOLDEN=write` replaces that one; use it only for bytes that no released build
-//! writes.
+//! The golden indexes: every stored blob and the manifest, by key. Every build must read all of them and, for the same
+//! issues, write the bytes of the newest. `GOLDEN=write` replaces the newest. Use it only for bytes that no released
+//! build writes.
 
 use crate::facet::Facet;
 use crate::manifest::SegmentInfo;
+use crate::query_cost::QueryCost;
 use crate::segment::builder::SegmentBuilder;
 use crate::segment::{FIELDS, consistency, substring_search};
 use crate::serde_base64;
 use crate::store::IndexStore;
 use crate::text::Analyzer;
-use crate::work::WorkBudget;
 use crate::{index_writer, issue, visibility};
 use kit::store::Store as _;
 use kit::testing::{MemoryStore, env};
@@ -33,7 +33,7 @@ const ISSUES: [&str; 4] = [
 #[serde(transparent)]
 struct Value(#[serde(with = "serde_base64")] Vec<u8>);
 
-/// Format 1, format 2 without checksums, and format 2.
+/// Format 1, format 2 without checksums, format 2 with checksums.
 const GOLDEN: [&str; 3] = ["v1/index.json", "v2/index.json", "v2/checksums.json"];
 
 fn path(name: &str) -> PathBuf {
@@ -87,7 +87,7 @@ fn golden_indexes_are_read() {
         assert_eq!(with_facet(Facet::Project(7)), [0, 1]);
         assert_eq!(with_facet(Facet::Hidden), [2]);
         let containing = |text: &str| {
-            let documents = substring_search::documents(&segment, text, &FIELDS, &WorkBudget::unlimited()).unwrap();
+            let documents = substring_search::documents(&segment, text, &FIELDS, &QueryCost::unlimited()).unwrap();
             documents.iter().collect::<Vec<u32>>()
         };
         let found = (containing("login"), containing("the  upgrade\nal"), containing("as"));
@@ -127,7 +127,7 @@ fn segments_of_both_formats_are_beside_one_another() {
     let containing = |text: &str| -> u64 {
         let of_segment = |info: &SegmentInfo| {
             let segment = store.segment(info).unwrap();
-            let mut found = substring_search::documents(&segment, text, &FIELDS, &WorkBudget::unlimited()).unwrap();
+            let mut found = substring_search::documents(&segment, text, &FIELDS, &QueryCost::unlimited()).unwrap();
             if let Some(tombstones) = &info.tombstones {
                 found -= &*store.tombstones(tombstones).unwrap();
             }

@@ -1,4 +1,4 @@
-//! Maps with a fast hash that an attacker could collide: their keys come from administrators only.
+//! Maps with a fast hash. An attacker could make keys collide, but only administrators send the keys.
 
 use rustc_hash::FxBuildHasher;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! The import: lines of the request body, collected into batches.
+//! The import collects lines of the request body into batches.
 
 use crate::index_writer;
 use crate::issue::{self, Change, Issue};
@@ -17,8 +17,8 @@ use std::collections::{BTreeMap, HashMap};
 const MAX_LINE: usize = 4 << 20;
 
 /// Applies every line of `body`, batch by batch. An invalid line is reported and skipped. If the body breaks off or
-/// storage fails, earlier batches stay applied, and the client repeats the import. They also do if `request` is an
-/// administrator's no more; then the error has their report.
+/// storage fails, earlier batches stay applied, and the client repeats the import. They also stay applied if the sender
+/// of `request` loses the administrator role; then the error has their report.
 pub async fn run(env: &Env, request: &AdminRequest, body: Body) -> Result<Imported, Error> {
     let mut import = Import {
         env: env.clone(),
@@ -40,12 +40,12 @@ pub async fn run(env: &Env, request: &AdminRequest, body: Body) -> Result<Import
     Ok(import.imported)
 }
 
-/// The outcome of the lines.
+/// The outcome of an import.
 #[derive(Default)]
 pub struct Imported {
     pub report: ImportReport,
-    /// Why segments could not be merged, or replaced ones not deleted, for the log. The lines are applied all
-    /// the same, and the next import tries again.
+    /// For the log: why segments were not merged or replaced ones not deleted. The lines are applied all the same, and
+    /// the next import tries again.
     pub compaction: Option<StoreError>,
 }
 
@@ -53,12 +53,12 @@ struct Import<'a> {
     env: Env,
     request: &'a AdminRequest,
     imported: Imported,
-    /// The report when the last batch was applied.
+    /// The report at the time when the last batch was applied.
     committed: ImportReport,
     batch: SegmentBuilder,
-    /// Of the projects of this batch.
+    /// The incarnations of the projects of this batch, by id.
     incarnations: HashMap<u64, Option<String>>,
-    /// Of the users of this batch; `None` of the first ones with their ids.
+    /// The incarnations of the users of this batch, by id; `None` for the first user with an id.
     users: HashMap<u64, Option<String>>,
 }
 
@@ -73,14 +73,14 @@ impl Import<'_> {
         };
         if let Change::Upsert(issue) = &mut change {
             issue.project_incarnation = self.incarnation(issue.project_id())?;
-            issue.later_users = self.later_users(issue)?;
+            issue.reused_id_users = self.reused_id_users(issue)?;
         }
         self.batch.add(&change);
         self.imported.report.imported("issue");
         if self.batch.is_full() { self.commit() } else { Ok(()) }
     }
 
-    /// The incarnation that issues of a project name. 1 read for each project of a batch.
+    /// The incarnation of a project, for its issues. 1 read for each project of a batch.
     fn incarnation(&mut self, project_id: u64) -> Result<Option<String>, Error> {
         if let Some(known) = self.incarnations.get(&project_id) {
             return Ok(known.clone());
@@ -90,9 +90,9 @@ impl Import<'_> {
         Ok(incarnation)
     }
 
-    /// The incarnations of the issue's users who took the place of deleted ones. 1 read for each user of a batch.
-    fn later_users(&mut self, issue: &Issue) -> Result<BTreeMap<u64, String>, Error> {
-        let mut later = BTreeMap::new();
+    /// The incarnations of those users of the issue who have reused ids. 1 read for each user of a batch.
+    fn reused_id_users(&mut self, issue: &Issue) -> Result<BTreeMap<u64, String>, Error> {
+        let mut reused = BTreeMap::new();
         for id in issue.user_ids() {
             let incarnation = match self.users.entry(id) {
                 Entry::Occupied(known) => known.into_mut(),
@@ -102,10 +102,10 @@ impl Import<'_> {
                 }
             };
             if let Some(incarnation) = incarnation {
-                later.insert(id, incarnation.clone());
+                reused.insert(id, incarnation.clone());
             }
         }
-        Ok(later)
+        Ok(reused)
     }
 
     fn commit(&mut self) -> Result<(), Error> {

@@ -1,6 +1,6 @@
-//! Changes of the index: a batch becomes a segment, segments are merged, replaced blobs are deleted.
-//! Each change writes its blobs first and then swaps the manifest once. Replaced blobs are kept for a while,
-//! for requests that read them.
+//! Changes of the index: adds batches as segments, merges segments, and deletes replaced blobs. Each change writes its
+//! blobs first and then swaps the manifest once. Replaced blobs are kept for a while, for requests that still read
+//! them.
 
 use crate::manifest::{Manifest, Retired, SegmentInfo};
 use crate::merge_policy::{self, Candidate};
@@ -11,10 +11,10 @@ use crate::store::IndexStore;
 use kit::store::StoreError;
 use roaring::RoaringBitmap;
 
-/// Adds a batch as a whole or not at all.
+/// Adds a batch completely or not at all.
 pub fn commit(store: &IndexStore, batch: SegmentBuilder) -> Result<(), StoreError> {
     let document_count = batch.document_count();
-    if batch.memory() > LARGE {
+    if batch.memory() > LARGE_MEMORY {
         store.cache.pages.clear();
     }
     let id = store.env.id();
@@ -45,8 +45,8 @@ pub fn commit(store: &IndexStore, batch: SegmentBuilder) -> Result<(), StoreErro
     Ok(())
 }
 
-/// Before work that takes more memory than this, in bytes, the cache of pages is emptied.
-const LARGE: usize = 8 << 20;
+/// Before a task that takes more memory than this, in bytes, the page cache is emptied.
+const LARGE_MEMORY: usize = 8 << 20;
 
 fn retire(store: &IndexStore, blobs: Vec<Retired>) {
     blobs.into_iter().for_each(|blob| store.cache.retire(blob, store.env.now));
@@ -59,8 +59,8 @@ fn tombstones_of(store: &IndexStore, info: &SegmentInfo) -> Result<RoaringBitmap
     }
 }
 
-/// Adds tombstones for these issues (ids ascending) to the segment at `index`, if it has any of them that was
-/// not superseded yet. Returns the tombstones that were replaced, if there were any.
+/// Adds tombstones for these issues (ids ascending) to the segment at `index`, if the segment has live documents of
+/// them. Returns the tombstones that were replaced, if there were any.
 fn supersede(
     store: &IndexStore,
     manifest: &mut Manifest,
@@ -83,8 +83,8 @@ fn supersede(
     Ok(Some(replaced.map(|replaced| Retired::Tombstones(replaced.id))))
 }
 
-/// Merges until the merge policy selects nothing, and deletes blobs that were replaced a while ago. Each merge
-/// is bounded by the policy, and each leaves fewer or smaller segments, so this ends.
+/// Merges until the merge policy selects nothing, and deletes blobs whose retention has ended. The policy bounds each
+/// merge. Each merge leaves fewer or smaller segments, so the loop ends.
 pub fn compact(store: &IndexStore) -> Result<(), StoreError> {
     delete_retired(store)?;
     while merge_once(store)? {
@@ -93,38 +93,38 @@ pub fn compact(store: &IndexStore) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// One merge; false if there is nothing to merge.
+/// Does one merge; false if the policy selects nothing.
 fn merge_once(store: &IndexStore) -> Result<bool, StoreError> {
     let manifest = store.manifest()?;
     let Some(Selected { segments: selected, memory }) = select(store, &manifest)? else { return Ok(false) };
     let ids: Vec<String> = selected.iter().map(|info| info.id.clone()).collect();
     let id = store.env.id();
     let document_count: u32 = selected.iter().map(SegmentInfo::live_documents).sum();
-    let is_claimed = memory > LARGE as u64 || document_count > CLAIMED_DOCUMENTS;
-    if is_claimed {
-        let claimed = store.update_manifest(|manifest| {
-            let claimed = manifest.find_run(&ids).is_some() && manifest.claim(&id, &ids, store.env.now);
-            Ok((claimed, claimed))
+    let is_leased = memory > LARGE_MEMORY as u64 || document_count > MAX_UNLEASED_DOCUMENTS;
+    if is_leased {
+        let has_lease = store.update_manifest(|manifest| {
+            let has_lease = manifest.find_adjacent(&ids).is_some() && manifest.acquire_lease(&id, &ids, store.env.now);
+            Ok((has_lease, has_lease))
         })?;
-        if !claimed {
-            // Another writer was first; the next selection sees its claim or its merge.
+        if !has_lease {
+            // Another writer was faster. The next selection sees its lease or its merge.
             return Ok(store.manifest()?.revision != manifest.revision);
         }
         store.cache.pages.clear();
     }
     let merged = merge(store, &selected, &id, &ids);
-    if merged.is_err() && is_claimed {
+    if merged.is_err() && is_leased {
         store.update_manifest(|manifest| Ok((manifest.release(&id), ())))?;
     }
     merged
 }
 
-/// Merges of more documents are claimed. Two writers may do a smaller one at the same time.
-const CLAIMED_DOCUMENTS: u32 = 4096;
+/// A merge of more documents needs a lease. Two writers may do a smaller merge at the same time.
+const MAX_UNLEASED_DOCUMENTS: u32 = 4096;
 
 struct Selected {
     segments: Vec<SegmentInfo>,
-    /// The memory that the merge takes, in bytes.
+    /// The memory of the merge, in bytes.
     memory: u64,
 }
 
@@ -135,7 +135,7 @@ fn select(store: &IndexStore, manifest: &Manifest) -> Result<Option<Selected>, S
             Some(memory) => memory,
             None => store.segment(info)?.header.memory_in_merge(),
         };
-        candidates.push(Candidate { info, memory, is_claimed: manifest.is_claimed(&info.id, store.env.now) });
+        candidates.push(Candidate { info, memory, is_leased: manifest.is_leased(&info.id, store.env.now) });
     }
     Ok(merge_policy::select(&candidates).map(|selected| Selected {
         segments: selected.iter().map(|candidate| candidate.info.clone()).collect(),
@@ -143,7 +143,7 @@ fn select(store: &IndexStore, manifest: &Manifest) -> Result<Option<Selected>, S
     }))
 }
 
-/// Replaces the segments `ids` by the segment `id`, unless another writer replaced them first.
+/// Replaces the segments `ids` by the segment `id`, unless another writer has replaced them.
 fn merge(store: &IndexStore, selected: &[SegmentInfo], id: &str, ids: &[String]) -> Result<bool, StoreError> {
     let uncached = store.without_page_cache();
     let mut inputs = Vec::new();
@@ -162,10 +162,10 @@ fn merge(store: &IndexStore, selected: &[SegmentInfo], id: &str, ids: &[String])
         if manifest.has_change(id) {
             return Ok((false, true));
         }
-        let Some(first) = manifest.find_run(ids) else { return Ok((manifest.release(id), false)) };
+        let Some(first) = manifest.find_adjacent(ids) else { return Ok((manifest.release(id), false)) };
         let mut tombstones = RoaringBitmap::new();
         for info in manifest.segments.iter().skip(first).take(ids.len()) {
-            // Imports may have superseded more documents during the merge.
+            // Imports may have superseded further documents during the merge.
             if let Some(input) = inputs.iter().find(|input| input.segment.id == info.id) {
                 tombstones.extend(tombstones_of(store, info)?.iter().filter_map(|document| input.new_number(document)));
             }
@@ -190,17 +190,17 @@ fn merge(store: &IndexStore, selected: &[SegmentInfo], id: &str, ids: &[String])
     Ok(true)
 }
 
-/// So many blobs are deleted at once: more than an import replaces, so that the blobs of a burst of imports do not all
-/// wait for the next one.
-const DELETED_AT_ONCE: usize = 256;
+/// The most blobs that are deleted at once. An import replaces fewer, so that the backlog after a burst of imports
+/// shrinks.
+const DELETION_BATCH: usize = 256;
 
-/// Deletes blobs that were replaced a while ago.
+/// Deletes blobs whose retention has ended.
 fn delete_retired(store: &IndexStore) -> Result<(), StoreError> {
     if !store.manifest()?.retired.is_empty() {
         let of_earlier_build = store.update_manifest(|manifest| Ok((true, std::mem::take(&mut manifest.retired))))?;
         retire(store, of_earlier_build);
     }
-    for _ in 0..DELETED_AT_ONCE {
+    for _ in 0..DELETION_BATCH {
         let Some(blob) = store.cache.take_retired(store.env.now) else { break };
         if let Err(error) = store.delete(&blob) {
             store.cache.retire(blob, store.env.now);

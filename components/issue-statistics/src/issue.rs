@@ -1,4 +1,4 @@
-//! A line of an import: an issue in the form of the reference service's API. Unknown fields are ignored.
+//! A line of an import: an issue in the form of the reference service. Unknown fields are ignored.
 
 mod facets;
 mod json_text;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub enum Change<'a> {
     Upsert(Box<Issue<'a>>),
-    /// By the id of an issue, which the index may not have.
+    /// By the id of an issue. The index need not have the issue.
     Delete(u64),
 }
 
@@ -24,10 +24,10 @@ pub struct Issue<'a> {
     pub description: Cow<'a, str>,
     pub created_at: Option<Timestamp>,
     pub updated_at: Option<Timestamp>,
-    /// The incarnation of its project, if that took the place of a deleted one. No line has it; the import looks it up.
+    /// The incarnation of its project, if the project has a reused id. The import looks it up; lines do not have it.
     pub project_incarnation: Option<String>,
-    /// The incarnations of its users who took the place of deleted ones, by id. Likewise.
-    pub later_users: BTreeMap<u64, String>,
+    /// The incarnations of its users with reused ids, by user id. The import looks them up, too.
+    pub reused_id_users: BTreeMap<u64, String>,
     record: IssueRecord<'a>,
 }
 
@@ -37,7 +37,7 @@ impl Issue<'_> {
         self.record.project_id.unwrap_or_default()
     }
 
-    /// The ids of its author, its assignees, and the users who reacted. One may come twice.
+    /// The ids of its author, its assignees, and the users who reacted. An id may repeat.
     pub fn user_ids(&self) -> impl Iterator<Item = u64> {
         let record = &self.record;
         let author = record.author.as_ref().map(|author| author.id).or(record.author_id);
@@ -46,7 +46,7 @@ impl Issue<'_> {
     }
 }
 
-/// Why a line is refused. The text is part of the report of an import.
+/// The reason why a line is refused. The text is part of the import report.
 #[derive(Debug, PartialEq, Eq)]
 pub enum IssueError {
     NotAnObject,
@@ -61,7 +61,7 @@ pub enum IssueError {
     TooMany(&'static str),
 }
 
-/// The most labels, assignees or reactions of an issue. Each takes some 100 bytes of memory in a batch.
+/// The most labels, assignees or reactions of an issue. Each takes about 100 bytes of memory in a batch.
 const MAX_VALUES: usize = 10_000;
 
 impl std::fmt::Display for IssueError {
@@ -120,7 +120,7 @@ struct IssueRecord<'a> {
     hidden: Option<bool>,
     #[serde(borrow, default)]
     issue_type: Option<JsonText<'a>>,
-    /// The same in capital letters; the API returns both.
+    /// `issue_type` in capital letters. The API returns both.
     #[serde(borrow, default, rename = "type")]
     work_item_type: Option<JsonText<'a>>,
     epic: Option<ById>,
@@ -179,14 +179,14 @@ struct Reaction<'a> {
     user: ById,
 }
 
-/// The types of work items that are issues, in lower case.
+/// The types of work items that count as issues, in lower case.
 const COUNTED_TYPES: [&str; 6] = ["issue", "incident", "test_case", "requirement", "task", "ticket"];
-/// The known types that are not.
+/// The known types that do not count as issues.
 const UNCOUNTED_TYPES: [&str; 3] = ["epic", "objective", "key_result"];
 
 /// Parses and checks a line.
 pub fn parse(line: &[u8]) -> Result<Change<'_>, IssueError> {
-    // Serde would take an array as the fields in order.
+    // From an array, serde would read the fields in order.
     if !line.trim_ascii_start().starts_with(b"{") {
         return Err(IssueError::NotAnObject);
     }
@@ -228,7 +228,7 @@ pub fn parse(line: &[u8]) -> Result<Change<'_>, IssueError> {
         created_at,
         updated_at,
         project_incarnation: None,
-        later_users: BTreeMap::new(),
+        reused_id_users: BTreeMap::new(),
         record,
     })))
 }

@@ -16,25 +16,25 @@
 //! | `segment/<id>/head` | blob: the header of a [segment], with the first key and the checksum of each page |
 //! | `segment/<id>/<table>/<number>` | blob: a page of a [table], of at most 64 KiB, or a MiB of one longer value |
 //! | `dead/<id>` | blob: the tombstones of a segment, a [set] of documents |
-//! | `gc/<run>/…` | blob: marks of a run of [`kit::gc`] or [`kit::fsck`], while it goes on |
+//! | `gc/<run>/…` | blob: marks of a run of [`kit::gc`] or [`kit::fsck`], until the run ends |
 //! | `rate/<slot>` | root: the latest searches of users, if they are limited |
 //!
-//! The key `issue-statistics/v2/segments` exists if segments were made by the [analyzer](text) of format 2. It
-//! keeps hosts from loading a component that reads format 1 only; all other keys are the same in both.
+//! The key `issue-statistics/v2/segments` exists if the [analyzer](text) of format 2 made segments. Hosts then refuse
+//! to load a component that reads format 1 only. All other keys are the same in both formats.
 //!
-//! A count first decides what the caller may read ([`authorization`]). Then it queries each segment and
-//! adds the counts up: in each it intersects the documents of the projects that the caller may read with
-//! the documents of each filter ([`count`]). The projects come from the directory's catalog, so that
-//! moving a project or group changes no index. An instance [caches](cache) pages and results under the
-//! ids of all that they are made of. A count whose results are all cached reads 5 records; else it reads
-//! a page or two for each filter and segment.
+//! A count first decides what the caller may read ([`authorization`]). Then it queries each segment and adds the counts
+//! up ([`count`]). In each segment it intersects the documents of readable projects with the documents of each filter.
+//! The projects come from the directory's catalog, so moving a project or group changes no index.
 //!
-//! An import adds a segment for each batch ([`segment::builder`]), as a whole or not at all. Segments of
-//! about the same size are merged ([`merge_policy`], [`index_writer`]). A batch and a merge are bounded by the
-//! memory that they take, a count by its [work].
+//! An instance [caches](cache) pages and results; a cache key contains the ids of all inputs. A count reads 5 records
+//! if all its results are cached. Otherwise it reads a page or two for each filter and segment.
 //!
-//! Every blob that is read from the store is compared with its [checksum]. The manifest has none, and segments of
-//! earlier builds have none until they are merged: a check of such a segment compares its tables
+//! An import adds one segment for each batch ([`segment::builder`]), completely or not at all. Segments of similar size
+//! are merged ([`merge_policy`], [`index_writer`]). The memory of a batch and of a merge is bounded, and so is the
+//! [cost](query_cost) of a count.
+//!
+//! Every blob that is read from the store is compared with its [checksum]. The manifest has none. Segments of earlier
+//! builds get checksums when they are merged. Until then, a check compares their tables with each other
 //! ([`segment::consistency`]).
 
 pub mod api;
@@ -56,6 +56,7 @@ mod manifest;
 mod merge_policy;
 mod milestone;
 mod parameters;
+mod query_cost;
 mod route;
 mod segment;
 mod serde_base64;
@@ -65,4 +66,3 @@ mod table;
 mod text;
 mod varint;
 mod visibility;
-mod work;

@@ -1,5 +1,5 @@
-//! The manifest: the list of segments and their tombstones. It is the root; everything else that is
-//! stored is an immutable blob.
+//! The manifest: the list of segments and their tombstones. It is the root. Everything else in the store is an
+//! immutable blob.
 
 use crate::segment::SegmentHeader;
 use crate::text::Analyzer;
@@ -8,58 +8,58 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// A new id with every change.
+    /// Each change gives the manifest a new id.
     #[serde(default)]
     pub revision: String,
-    /// Oldest first; a merged segment takes the place of those that it replaces.
+    /// Oldest first. A merged segment stands at the position of its inputs.
     #[serde(default)]
     pub segments: Vec<SegmentInfo>,
-    /// The ids of the latest changes (each the id of the segment that it added), by which a writer
-    /// whose swap got no reply recognises that the swap was applied.
+    /// The ids of the latest changes; a change has the id of the segment that it added. A writer whose swap got no
+    /// reply looks here whether the swap was applied.
     #[serde(default, rename = "recent")]
     recent_changes: Vec<String>,
-    /// Replaced blobs that an earlier build left to be deleted.
+    /// Replaced blobs that an earlier build has not deleted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub retired: Vec<Retired>,
-    /// The large merges that are going on, or broke off.
+    /// The leases of large merges that are running or broke off.
     #[serde(default, rename = "merging", skip_serializing_if = "Vec::is_empty")]
-    claims: Vec<MergeClaim>,
+    leases: Vec<MergeLease>,
 }
 
-/// A writer's claim of the segments that it merges: no other writer merges them meanwhile, and segments
-/// whose merge broke off again and again are left alone.
+/// The lease of a writer on the segments that it merges. No other writer merges them meanwhile. After [`MAX_ATTEMPTS`]
+/// broken-off merges the segments are never merged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct MergeClaim {
-    /// The id of the merged segment, which has its time.
+struct MergeLease {
+    /// The id of the merged segment. The id contains the time when the lease began.
     id: String,
     segments: Vec<String>,
     /// From 1.
     attempt: u32,
 }
 
-/// How long a claim holds, in milliseconds: longer than a request may take to merge.
-const CLAIM_TIME: i64 = 60 * 60 * 1000;
+/// How long a lease holds, in milliseconds: longer than a request may take to merge.
+const LEASE_MILLIS: i64 = 60 * 60 * 1000;
 
-/// How often a merge is tried.
+/// How often writers try a merge.
 const MAX_ATTEMPTS: u32 = 3;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentInfo {
     pub id: String,
-    /// Superseded documents included.
+    /// Includes superseded documents.
     #[serde(rename = "documents")]
     pub document_count: u32,
-    /// Token positions of its titles and descriptions together.
+    /// The number of token positions of its titles and descriptions together.
     #[serde(default, rename = "places")]
     pub position_count: u64,
     #[serde(default, rename = "dead", skip_serializing_if = "Option::is_none")]
     pub tombstones: Option<TombstonesRef>,
-    /// These two are as in the head of the segment; earlier builds wrote neither.
+    /// `analyzer` and `merge_memory` repeat the header of the segment. Earlier builds wrote neither.
     #[serde(default)]
     pub analyzer: Analyzer,
     #[serde(default, rename = "memory", skip_serializing_if = "Option::is_none")]
     pub merge_memory: Option<u64>,
-    /// Of the bytes of the head; earlier builds wrote none.
+    /// The checksum of the stored header. Earlier builds wrote none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<u64>,
 }
@@ -69,12 +69,12 @@ pub struct SegmentInfo {
 pub struct TombstonesRef {
     pub id: String,
     pub count: u32,
-    /// Of the bytes of the set; earlier builds wrote none.
+    /// The checksum of the stored set. Earlier builds wrote none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<u64>,
 }
 
-/// A blob that no segment list names any more, by its id.
+/// The id of a blob that the manifest no longer names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Retired {
@@ -83,12 +83,12 @@ pub enum Retired {
     Tombstones(String),
 }
 
-/// As many changes are remembered as other writers may make between a writer's swap and its check
-/// whether the swap was applied.
+/// How many changes are remembered. Between a swap and the check whether it was applied, other writers make fewer
+/// changes.
 const RECENT_CHANGES: usize = 32;
 
 impl SegmentInfo {
-    /// The entry of a segment without tombstones. `checksum` is that of the stored header.
+    /// The entry of a segment without tombstones. `checksum` is the checksum of the stored header.
     pub fn new(id: &str, header: &SegmentHeader, checksum: u64) -> Self {
         SegmentInfo {
             id: id.to_owned(),
@@ -101,7 +101,7 @@ impl SegmentInfo {
         }
     }
 
-    /// How many of its documents are not superseded.
+    /// The number of documents that are not superseded.
     pub fn live_documents(&self) -> u32 {
         let superseded = self.tombstones.as_ref().map_or(0, |tombstones| tombstones.count);
         self.document_count - superseded.min(self.document_count)
@@ -114,7 +114,7 @@ impl Manifest {
         self.recent_changes.iter().any(|recent| recent == id)
     }
 
-    /// Remembers that the change with this id is applied.
+    /// Records that the change with this id is applied.
     pub fn record_change(&mut self, id: &str) {
         self.recent_changes.push(id.to_owned());
         let excess = self.recent_changes.len().saturating_sub(RECENT_CHANGES);
@@ -122,42 +122,42 @@ impl Manifest {
     }
 
     /// Whether a writer merges this segment, or all attempts to merge it broke off.
-    pub fn is_claimed(&self, segment: &str, now: Timestamp) -> bool {
-        self.claims.iter().any(|claim| {
-            let is_held = claim.attempt >= MAX_ATTEMPTS || now.millis() - claim_time(claim) < CLAIM_TIME;
-            is_held && claim.segments.iter().any(|claimed| claimed == segment)
+    pub fn is_leased(&self, segment: &str, now: Timestamp) -> bool {
+        self.leases.iter().any(|lease| {
+            let is_held = lease.attempt >= MAX_ATTEMPTS || now.millis() - granted_at(lease) < LEASE_MILLIS;
+            is_held && lease.segments.iter().any(|leased| leased == segment)
         })
     }
 
-    /// Claims `segments` for the merge into the segment `id`; false if there is another claim of one of them.
-    pub fn claim(&mut self, id: &str, segments: &[String], now: Timestamp) -> bool {
-        if segments.iter().any(|segment| self.is_claimed(segment, now)) {
+    /// Acquires a lease on `segments` for the merge into the segment `id`. False if another lease covers one of them.
+    pub fn acquire_lease(&mut self, id: &str, segments: &[String], now: Timestamp) -> bool {
+        if segments.iter().any(|segment| self.is_leased(segment, now)) {
             return false;
         }
-        let is_expired = |claim: &MergeClaim| claim.segments.iter().any(|segment| segments.contains(segment));
-        let attempts = self.claims.iter().filter(|claim| is_expired(claim)).map(|claim| claim.attempt).max();
-        self.claims.retain(|claim| !is_expired(claim));
+        let is_expired = |lease: &MergeLease| lease.segments.iter().any(|segment| segments.contains(segment));
+        let attempts = self.leases.iter().filter(|lease| is_expired(lease)).map(|lease| lease.attempt).max();
+        self.leases.retain(|lease| !is_expired(lease));
         let attempt = attempts.unwrap_or(0) + 1;
-        self.claims.push(MergeClaim { id: id.to_owned(), segments: segments.to_vec(), attempt });
+        self.leases.push(MergeLease { id: id.to_owned(), segments: segments.to_vec(), attempt });
         true
     }
 
-    /// Ends the claim of the merge into the segment `id`. False if there is none.
+    /// Ends the lease of the merge into the segment `id`. False without such a lease.
     pub fn release(&mut self, id: &str) -> bool {
-        let before = self.claims.len();
-        self.claims.retain(|claim| claim.id != id);
-        self.claims.len() < before
+        let before = self.leases.len();
+        self.leases.retain(|lease| lease.id != id);
+        self.leases.len() < before
     }
 
-    /// The index of the first of the segments with these ids, if all are there, one after the other.
-    pub fn find_run(&self, ids: &[String]) -> Option<usize> {
+    /// The index of the first of the segments with these ids, if all of them follow each other in this order.
+    pub fn find_adjacent(&self, ids: &[String]) -> Option<usize> {
         let windows = self.segments.windows(ids.len().max(1));
         windows.enumerate().find(|(_, run)| run.iter().map(|info| &info.id).eq(ids)).map(|(first, _)| first)
     }
 }
 
-fn claim_time(claim: &MergeClaim) -> i64 {
-    id::number(&claim.id).map_or(0, |number| id::made_at(number).millis())
+fn granted_at(lease: &MergeLease) -> i64 {
+    id::number(&lease.id).map_or(0, |number| id::made_at(number).millis())
 }
 
 #[cfg(test)]
@@ -177,8 +177,8 @@ mod tests {
         };
         let mut manifest = Manifest { segments: (0..3).map(info).collect(), ..Manifest::default() };
         let ids = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>();
-        assert_eq!(manifest.find_run(&ids(&["s1", "s2"])), Some(1));
-        assert_eq!(manifest.find_run(&ids(&["s0", "s2"])), None);
+        assert_eq!(manifest.find_adjacent(&ids(&["s1", "s2"])), Some(1));
+        assert_eq!(manifest.find_adjacent(&ids(&["s0", "s2"])), None);
         (0..40).for_each(|number| manifest.record_change(&number.to_string()));
         assert!(manifest.has_change("39") && manifest.has_change("8") && !manifest.has_change("7"));
     }
@@ -190,16 +190,16 @@ mod tests {
         let segments = ["s0".to_owned(), "s1".to_owned()];
         let mut now = kit::testing::NOW;
         let id = |now| id::new(now, &entropy);
-        assert!(manifest.claim(&id(now), &segments, now));
-        assert!(!manifest.claim(&id(now), &segments[1..], now), "another writer");
+        assert!(manifest.acquire_lease(&id(now), &segments, now));
+        assert!(!manifest.acquire_lease(&id(now), &segments[1..], now), "another writer");
         for attempt in 2..=MAX_ATTEMPTS {
-            now = Timestamp::from_millis(now.millis() + CLAIM_TIME);
-            assert!(manifest.claim(&id(now), &segments, now), "attempt {attempt}");
+            now = Timestamp::from_millis(now.millis() + LEASE_MILLIS);
+            assert!(manifest.acquire_lease(&id(now), &segments, now), "attempt {attempt}");
         }
-        now = Timestamp::from_millis(now.millis() + 100 * CLAIM_TIME);
-        assert!(manifest.is_claimed("s1", now) && !manifest.is_claimed("s2", now));
-        assert_eq!(manifest.claims.len(), 1);
-        let merged = manifest.claims[0].id.clone();
-        assert!(manifest.release(&merged) && !manifest.release(&merged) && !manifest.is_claimed("s1", now));
+        now = Timestamp::from_millis(now.millis() + 100 * LEASE_MILLIS);
+        assert!(manifest.is_leased("s1", now) && !manifest.is_leased("s2", now));
+        assert_eq!(manifest.leases.len(), 1);
+        let merged = manifest.leases[0].id.clone();
+        assert!(manifest.release(&merged) && !manifest.release(&merged) && !manifest.is_leased("s1", now));
     }
 }

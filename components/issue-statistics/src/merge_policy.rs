@@ -1,5 +1,5 @@
-//! The merge policy: which segments are merged next. Tiered: segments of one tier differ in size by
-//! less than [`MERGE_FACTOR`] times, and as many neighbours of one tier become one segment.
+//! The merge policy: selects the segments to merge next. It is tiered: sizes in one tier differ by less than the factor
+//! [`MERGE_FACTOR`]. As many adjacent segments of one tier are merged into one.
 
 use crate::manifest::SegmentInfo;
 
@@ -8,32 +8,32 @@ const MERGE_FACTOR: usize = 4;
 /// Bounds the memory of a merge, which keeps a page of each table of each segment.
 const MAX_MERGED: usize = 16;
 
-/// The most documents of a merged segment: a merge of so many takes seconds at most, within the
-/// request of an import. Beyond a million issues there is a segment for each further million.
+/// The most documents of a merged segment. Such a merge takes seconds at most, within the request of an import. Each
+/// further million issues adds a segment.
 const MAX_DOCUMENTS: u32 = 1 << 20;
 
-/// The most positions of a merged segment: a phrase search takes two bits of memory for each.
+/// The most positions of a merged segment. A phrase search takes two bits of memory for each position.
 const MAX_POSITIONS: u64 = 1 << 28;
 
-/// The most memory of a merge, in bytes, by the estimates of its segments. Larger segments stay as they are.
+/// The most memory of a merge, in bytes, by the estimates of its segments. Larger segments are not merged.
 const MAX_MEMORY: u64 = 64 << 20;
 
 /// A segment that the policy decides on.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate<'a> {
     pub info: &'a SegmentInfo,
-    /// The memory that a merge takes for it, in bytes.
+    /// The memory that a merge takes for this segment, in bytes.
     pub memory: u64,
-    /// Another writer merges it.
-    pub is_claimed: bool,
+    /// Whether another writer has a lease on it.
+    pub is_leased: bool,
 }
 
-/// The segments that should be merged next: neighbours of about the same size or smaller, or one of
-/// whose documents more than half are superseded.
+/// The segments to merge next: either adjacent segments of similar or smaller size, or one segment in which more than
+/// half of the documents are superseded.
 pub fn select<'a>(segments: &'a [Candidate<'a>]) -> Option<&'a [Candidate<'a>]> {
     let is_mostly_superseded = |candidate: &&Candidate| {
-        let Candidate { info, memory, is_claimed } = candidate;
-        let may_be_merged = !is_claimed && *memory <= MAX_MEMORY;
+        let Candidate { info, memory, is_leased } = candidate;
+        let may_be_merged = !is_leased && *memory <= MAX_MEMORY;
         may_be_merged && info.live_documents() < info.document_count.div_ceil(2)
     };
     if let Some(candidate) = segments.iter().find(is_mostly_superseded) {
@@ -41,12 +41,12 @@ pub fn select<'a>(segments: &'a [Candidate<'a>]) -> Option<&'a [Candidate<'a>]> 
     }
     let highest = segments.iter().map(tier).max()?;
     let are_mergeable = |one: &Candidate, other: &Candidate| {
-        one.info.analyzer == other.info.analyzer && !one.is_claimed && !other.is_claimed
+        one.info.analyzer == other.info.analyzer && !one.is_leased && !other.is_leased
     };
     (0..=highest).find_map(|highest| {
         segments
             .chunk_by(|one, next| tier(next) <= highest && are_mergeable(one, next))
-            .find_map(|run| mergeable_part(run, highest))
+            .find_map(|neighbours| mergeable_part(neighbours, highest))
     })
 }
 
@@ -54,18 +54,18 @@ fn tier(candidate: &Candidate) -> u32 {
     (candidate.info.live_documents() / 16).max(1).ilog(MERGE_FACTOR as u32)
 }
 
-/// The first neighbours of a tier that may be merged, if they are enough.
-fn mergeable_part<'a>(run: &'a [Candidate<'a>], highest: u32) -> Option<&'a [Candidate<'a>]> {
-    let run = match run.split_first() {
+/// The first adjacent segments of a tier that may be merged, if they are enough.
+fn mergeable_part<'a>(neighbours: &'a [Candidate<'a>], highest: u32) -> Option<&'a [Candidate<'a>]> {
+    let neighbours = match neighbours.split_first() {
         Some((first, rest)) if tier(first) > highest => rest,
-        _ => run,
+        _ => neighbours,
     };
-    if run.iter().filter(|candidate| tier(candidate) == highest).count() < MERGE_FACTOR {
+    if neighbours.iter().filter(|candidate| tier(candidate) == highest).count() < MERGE_FACTOR {
         return None;
     }
-    // Segments that are too large together stay as they are.
-    (0..run.len()).find_map(|first| {
-        let rest = run.get(first..)?;
+    // Segments are skipped if they are too large together.
+    (0..neighbours.len()).find_map(|first| {
+        let rest = neighbours.get(first..)?;
         let (mut documents, mut positions, mut memory) = (0_u32, 0_u64, 0_u64);
         let fits = |candidate: &&Candidate| {
             documents = documents.saturating_add(candidate.info.live_documents());
@@ -97,12 +97,12 @@ mod tests {
     }
 
     fn candidates(segments: &[SegmentInfo]) -> Vec<Candidate<'_>> {
-        segments.iter().map(|info| Candidate { info, memory: 1 << 20, is_claimed: false }).collect()
+        segments.iter().map(|info| Candidate { info, memory: 1 << 20, is_leased: false }).collect()
     }
 
     /// The document counts of the selected segments.
     fn selected_of(candidates: &[Candidate]) -> Option<Vec<u32>> {
-        select(candidates).map(|run| run.iter().map(|candidate| candidate.info.document_count).collect())
+        select(candidates).map(|neighbours| neighbours.iter().map(|candidate| candidate.info.document_count).collect())
     }
 
     fn segments(sizes: &[u32]) -> Vec<SegmentInfo> {
@@ -136,11 +136,11 @@ mod tests {
         let (mut rewritten, mut most) = (0_u64, 0);
         for number in 0..20_000 {
             manifest.segments.push(info(number, 1));
-            while let Some(run) = select(&candidates(&manifest.segments)) {
-                let ids: Vec<String> = run.iter().map(|candidate| candidate.info.id.clone()).collect();
-                let document_count: u32 = run.iter().map(|candidate| candidate.info.document_count).sum();
+            while let Some(neighbours) = select(&candidates(&manifest.segments)) {
+                let ids: Vec<String> = neighbours.iter().map(|candidate| candidate.info.id.clone()).collect();
+                let document_count: u32 = neighbours.iter().map(|candidate| candidate.info.document_count).sum();
                 rewritten += u64::from(document_count);
-                let first = manifest.find_run(&ids).unwrap();
+                let first = manifest.find_adjacent(&ids).unwrap();
                 let merged = SegmentInfo { document_count, ..manifest.segments[first].clone() };
                 manifest.segments.splice(first..first + ids.len(), [merged]);
             }
@@ -170,18 +170,21 @@ mod tests {
         assert_eq!(selected_of(&some), Some(vec![1000; 3]));
         some.iter_mut().for_each(|candidate| candidate.memory = MAX_MEMORY);
         assert_eq!(selected_of(&some), None);
-        // Large ones do not keep their neighbours from being merged.
+        // Large segments do not prevent a merge of their neighbours.
         some[4..].iter_mut().for_each(|candidate| candidate.memory = 1);
-        assert_eq!(select(&some).map(|run| (run.len(), run[0].info.id.as_str())), Some((2, "s4")));
+        assert_eq!(select(&some).map(|neighbours| (neighbours.len(), neighbours[0].info.id.as_str())), Some((2, "s4")));
     }
 
     #[test]
     fn segments_of_other_analyzers_and_claimed_ones_are_left_alone() {
         let mut all = segments(&[100; 7]);
         all[..3].iter_mut().for_each(|info| info.analyzer = Analyzer::Words);
-        assert_eq!(select(&candidates(&all)).map(|run| (run.len(), run[0].info.id.clone())), Some((4, "s3".into())));
+        assert_eq!(
+            select(&candidates(&all)).map(|neighbours| (neighbours.len(), neighbours[0].info.id.clone())),
+            Some((4, "s3".into()))
+        );
         let mut some = candidates(&all);
-        some[5].is_claimed = true;
+        some[5].is_leased = true;
         assert_eq!(selected_of(&some), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Milestones and iterations by date. Dates are `YYYY-MM-DD`, which sorts as time does.
+//! Milestones and iterations by date. Dates are `YYYY-MM-DD`, so their text order is their time order.
 
 use crate::facet::{IterationDates, MilestoneDates, MilestoneOwner};
 use crate::parameters::MilestoneFilter;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// The milestones that the filter selects today, by the rules of the reference service:
 ///
 /// - started: open, and it starts today or earlier
-/// - upcoming: of each group or project the open one that is due next, after today
+/// - upcoming: of each group or project, the open milestone with the earliest due date after today
 /// - not started: open, and it starts after today
 /// - not upcoming: open, and due today or earlier
 pub fn select_by_dates<'a>(
@@ -34,7 +34,7 @@ pub fn select_by_dates<'a>(
                     *earliest = milestone;
                 }
             }
-            // Issues may have been imported with different dates of the same milestone.
+            // Imports may have given one milestone different dates.
             let is_next = |milestone: &MilestoneDates| {
                 next.get(&milestone.owner)
                     .is_some_and(|next| (next.id, &next.title) == (milestone.id, &milestone.title))

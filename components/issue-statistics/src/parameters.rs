@@ -1,4 +1,4 @@
-//! The query parameters of the three endpoints that count: names, forms and error texts.
+//! The query parameters of the three count endpoints: names, forms and error texts.
 
 mod search_text;
 mod value_filter;
@@ -11,14 +11,14 @@ use directory::setting::License;
 use kit::params::{Params, Validation};
 use kit::{Error, Timestamp};
 
-/// The parameters as they were given: no name was looked up yet.
+/// The parameters as the client sent them. Names are not looked up yet.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Parameters {
     pub scope: Scope,
     pub include: NegatableFilters,
     /// The filters in `not[…]`.
     pub exclude: NegatableFilters,
-    /// Folded texts; an issue has to contain all of them.
+    /// Folded texts. An issue must contain all of them.
     pub search: Vec<String>,
     pub fields: Vec<Field>,
     pub reaction: Option<ValueFilter<String>>,
@@ -45,7 +45,7 @@ pub struct NegatableFilters {
     pub iids: Option<Vec<u64>>,
     pub author: Option<UserSelector>,
     pub assignee_id: Option<ValueFilter<i64>>,
-    /// Usernames; the issue has to be assigned to all of them.
+    /// Usernames. The issue must be assigned to all of them.
     pub assignees: Vec<String>,
     pub weight: Option<ValueFilter<i64>>,
     pub iteration: Option<ValueFilter<i64>>,
@@ -75,7 +75,7 @@ impl TimeRange {
 const INSTANCE_SCOPES: [&str; 3] = ["created_by_me", "assigned_to_me", "all"];
 const NAMESPACE_SCOPES: [&str; 5] = ["created-by-me", "assigned-to-me", "created_by_me", "assigned_to_me", "all"];
 
-/// Reads and checks every parameter; 400 with the errors of all of them.
+/// Reads and checks every parameter. 400 with the errors of all of them.
 pub fn read(params: &Params, level: &Level, license: License) -> Result<Parameters, Error> {
     let checks = Validation::new(params);
     let licensed = license >= License::Premium;
@@ -115,8 +115,8 @@ const SCALARS: [&str; 9] = [
     "updated_before",
 ];
 
-/// Rejects parameters that are given in a form that is not read, such as `author_id[]` or `labels[0]`: left out, they
-/// would count everything.
+/// Rejects parameters in unsupported forms, such as `author_id[]` or `labels[0]`. If such a parameter were ignored, the
+/// request would count everything.
 fn check_forms(params: &Params, checks: &Validation, outer: &str, scalars: &[&str], lists: &[&str]) {
     let has_other_form = |name: &str, is_list: bool| {
         let mut forms = params.pairs().filter_map(|(key, _)| key.strip_prefix(name)?.strip_prefix('['));
@@ -141,7 +141,7 @@ fn scope(checks: &Validation, level: &Level) -> Scope {
     }
 }
 
-/// Unknown names are ignored; both fields if no name is known.
+/// Unknown names are ignored. Without a known name, both fields are searched.
 fn fields(given: Option<&str>) -> Vec<Field> {
     let mut fields: Vec<Field> = given
         .into_iter()

@@ -1,36 +1,36 @@
-//! The work of a question: how much of the index it visits. It stands for processor time, but is the same
-//! at every repetition, whatever is cached.
+//! The cost of a query: how much of the index it reads. It estimates processor time, but is the same for every
+//! repetition, whatever is cached. One unit is about one byte of an encoded list.
 
 use kit::store::StoreError;
 use std::cell::Cell;
 
-/// The variable with the most work of a request, in steps.
-pub const MAX_WORK: &str = "issues_max_work";
+/// The variable for the highest cost of a request, in units.
+pub const MAX_COST: &str = "issues_max_work";
 
-/// The default of [`MAX_WORK`]: about a second of a core.
-pub const DEFAULT_MAX_WORK: u64 = 500_000_000;
+/// The default of [`MAX_COST`]: about a second of one core.
+pub const DEFAULT_MAX_COST: u64 = 500_000_000;
 
-/// The steps of looking up one key of a table. A step is about a byte of an encoded list.
-pub const LOOK_UP: u64 = 500;
+/// The cost of looking up one key of a table.
+pub const LOOKUP_COST: u64 = 500;
 
-/// The steps of deciding about one project of a segment, in addition to the bytes of its documents.
-pub const PROJECT: u64 = 50;
+/// The cost of deciding about one project of a segment, in addition to the bytes of its documents.
+pub const PROJECT_COST: u64 = 50;
 
-/// Bytes of text that are searched in one step.
-const SEARCHED_IN_A_STEP: usize = 4;
+/// How many searched bytes of text cost one unit.
+const SEARCHED_BYTES_PER_UNIT: usize = 4;
 
-/// The work that a request may still do, in steps.
-pub struct WorkBudget {
+/// The cost of a request so far, in units, and its limit.
+pub struct QueryCost {
     limit: u64,
-    spent: Cell<u64>,
+    total: Cell<u64>,
 }
 
-/// Why a search has no result.
+/// The reason why a search failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SearchError {
     Store(StoreError),
-    /// The request needs more work than [`MAX_WORK`].
-    TooMuchWork,
+    /// The request costs more than [`MAX_COST`].
+    CostExceeded,
 }
 
 impl From<StoreError> for SearchError {
@@ -40,38 +40,39 @@ impl From<StoreError> for SearchError {
 }
 
 impl SearchError {
-    /// For searches without a limit.
+    /// The error of a search without a limit.
     pub fn into_store_error(self) -> StoreError {
         match self {
             SearchError::Store(error) => error,
-            SearchError::TooMuchWork => StoreError::Other("a search without a limit of work met one".into()),
+            SearchError::CostExceeded => StoreError::Other("an unlimited search exceeded a limit of cost".into()),
         }
     }
 }
 
-impl WorkBudget {
+impl QueryCost {
     pub fn new(limit: u64) -> Self {
-        WorkBudget { limit, spent: Cell::new(0) }
+        QueryCost { limit, total: Cell::new(0) }
     }
 
     pub fn unlimited() -> Self {
-        WorkBudget::new(u64::MAX)
+        QueryCost::new(u64::MAX)
     }
 
-    pub fn spent(&self) -> u64 {
-        self.spent.get()
+    pub fn total(&self) -> u64 {
+        self.total.get()
     }
 
+    /// Adds to the cost; an error if it exceeds the limit.
     #[inline]
-    pub fn spend(&self, steps: u64) -> Result<(), SearchError> {
-        let spent = self.spent.get().saturating_add(steps);
-        self.spent.set(spent);
-        if spent <= self.limit { Ok(()) } else { Err(SearchError::TooMuchWork) }
+    pub fn add(&self, cost: u64) -> Result<(), SearchError> {
+        let total = self.total.get().saturating_add(cost);
+        self.total.set(total);
+        if total <= self.limit { Ok(()) } else { Err(SearchError::CostExceeded) }
     }
 
-    /// A text of so many bytes is searched.
-    pub fn spend_search(&self, bytes: usize) -> Result<(), SearchError> {
-        self.spend((bytes / SEARCHED_IN_A_STEP) as u64)
+    /// Adds the cost of searching a text of `bytes` bytes.
+    pub fn add_search(&self, bytes: usize) -> Result<(), SearchError> {
+        self.add((bytes / SEARCHED_BYTES_PER_UNIT) as u64)
     }
 }
 
@@ -80,10 +81,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_ends_at_its_limit() {
-        let work = WorkBudget::new(10);
-        assert_eq!((work.spend(4), work.spend_search(24)), (Ok(()), Ok(())));
-        assert_eq!((work.spent(), work.spend(1)), (10, Err(SearchError::TooMuchWork)));
-        assert_eq!(WorkBudget::unlimited().spend(u64::MAX - 1), Ok(()));
+    fn a_cost_beyond_the_limit_is_an_error() {
+        let cost = QueryCost::new(10);
+        assert_eq!((cost.add(4), cost.add_search(24)), (Ok(()), Ok(())));
+        assert_eq!((cost.total(), cost.add(1)), (10, Err(SearchError::CostExceeded)));
+        assert_eq!(QueryCost::unlimited().add(u64::MAX - 1), Ok(()));
     }
 }

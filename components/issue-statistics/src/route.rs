@@ -15,7 +15,7 @@ pub enum Route {
     Maintain(Task),
 }
 
-/// The issues that a URL is about. The text is an id or a full path.
+/// The scope of a count in a URL. The text is an id or a full path.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Level {
     Instance,
@@ -23,7 +23,7 @@ pub enum Level {
     Project(String),
 }
 
-/// The endpoint that `path` and `method` name; the error is 404, or 405 with the methods that are allowed.
+/// The endpoint for `path` and `method`. The error is 404, or 405 with the allowed methods.
 pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
     let segments = path::below(path, BASE).ok_or_else(Error::route_not_found)?;
     let id = |segment: &Segment| {

@@ -1,19 +1,22 @@
 //! A segment: an immutable part of the inverted index, with some of the issues. Later imports supersede its documents
 //! by tombstones in the manifest.
 //!
-//! The documents of a segment are numbered from 0. A segment is a handful of sorted [tables](Table):
+//! The documents of a segment are numbered from 0. A segment consists of sorted [tables](Table). Some stored names are
+//! older than the names in the code:
 //!
-//! | table | key | value |
-//! |---|---|---|
-//! | `terms` | a [facet](crate::facet) | its documents |
-//! | `ids` | the first id of a block | [ids](id_index) and documents |
-//! | `created`, `updated` | the first timestamp of a block | [timestamps](time_index) and documents |
-//! | `words` | the first term of a block | a block of the [dictionary] |
-//! | `title-documents`, `description-documents` | a term | the documents with it |
-//! | `title-places`, `description-places` | a term | its [positions] |
-//! | `title-lengths`, `description-lengths` | the first document of a block | [lengths] of the texts |
-//! | `title-edges`, `description-edges` | a frequent [affix](affixes) and a number | positions |
-//! | `grams` | `b`, `t` or `d` and an [n-gram](ngrams) | blocks of the dictionary; documents, for the frequent |
+//! | stored table | in code | key | value |
+//! |---|---|---|---|
+//! | `terms` | facets | a [facet](crate::facet) | its documents |
+//! | `ids` | ids | the first id of a block | [ids](id_index) and documents |
+//! | `created`, `updated` | created, updated | the first timestamp of a block | [timestamps](time_index) and documents |
+//! | `words` | dictionary | the first term of a block | a block of the [dictionary] |
+//! | `title-documents`, `description-documents` | postings | a term | the documents with it |
+//! | `title-places`, `description-places` | positions | a term | its [positions] |
+//! | `title-lengths`, `description-lengths` | lengths | the first document of a block | [lengths] of the texts |
+//! | `title-edges`, `description-edges` | affixes | a frequent [affix](affixes) and a number | positions |
+//! | `grams` | n-grams | `b`, `t` or `d` and an [n-gram](ngrams) | blocks of the dictionary; documents, for frequent n-grams |
+//!
+//! Likewise the stored field `places` is a count of positions, and `dead` in keys and fields means tombstones.
 
 pub mod affixes;
 pub mod builder;
@@ -43,21 +46,21 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The first blob that a reader of a segment needs.
+/// The header, which a reader of the segment reads first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentHeader {
     #[serde(rename = "documents")]
     pub document_count: u32,
-    /// The lowest and the highest id of an issue.
+    /// The lowest and the highest issue id.
     #[serde(default, rename = "ids")]
     pub issue_ids: (u64, u64),
-    /// Of titles and descriptions together.
+    /// The number of positions of titles and descriptions together.
     #[serde(default, rename = "places")]
     pub position_count: u64,
-    /// How its texts became tokens.
+    /// The analyzer that made its tokens.
     #[serde(default)]
     pub analyzer: Analyzer,
-    /// About the bytes that a merge keeps in memory for it; 0 in segments of earlier builds.
+    /// The approximate bytes of memory that a merge keeps for it; 0 in segments of earlier builds.
     #[serde(default, rename = "memory")]
     pub merge_memory: u64,
     /// By [`TableName::as_str`].
@@ -74,7 +77,7 @@ impl SegmentHeader {
         self.tables.values().all(PageIndex::has_checksums)
     }
 
-    /// About the bytes that a merge keeps in memory for this segment.
+    /// The approximate bytes of memory that a merge keeps for this segment.
     pub fn memory_in_merge(&self) -> u64 {
         match self.merge_memory {
             0 => {
@@ -122,14 +125,14 @@ impl TableName {
     }
 }
 
-/// Storage of the pages of all segments.
+/// Stores the pages of all segments.
 pub trait PageStore {
-    /// `checksum` is that of the page, if it is known.
+    /// `checksum` is the checksum of the page, if it is known.
     fn page(&self, segment: &str, table: TableName, number: usize, checksum: Option<u64>) -> Result<Bytes, StoreError>;
 
     fn put(&self, segment: &str, table: TableName, number: usize, page: &[u8]) -> Result<(), StoreError>;
 
-    /// The error for damaged bytes. It names the table.
+    /// The error for damaged bytes; it names the table.
     fn corrupt(&self, segment: &str, table: TableName) -> StoreError;
 }
 
@@ -173,7 +176,7 @@ impl PageSource for SegmentPages<'_> {
     }
 }
 
-/// Takes the pages of a table that is written, each with its number.
+/// Takes each page of a table under construction, with its number.
 pub type PageSink<'a> = Box<dyn FnMut(usize, &[u8]) -> Result<(), StoreError> + 'a>;
 
 pub fn page_sink<'a>(page_store: &'a dyn PageStore, segment: &'a str, table: TableName) -> PageSink<'a> {

@@ -1,4 +1,4 @@
-//! Serde: bytes as a Base64 text, without padding.
+//! Serde for bytes as a Base64 text without padding.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;

@@ -1,8 +1,8 @@
-//! Sets of numbers: documents, positions or blocks. In memory they are roaring bitmaps, or a [`Bitset`]
-//! for the union of many small sets. Encoded they are a list of deltas, or bits where that is smaller.
+//! Sets of numbers: documents, positions or blocks. In memory they are roaring bitmaps, or a [`Bitset`] to unite many
+//! small sets. Encoded they are a list of deltas, or bits where bits are smaller.
 //!
-//! An encoded set is `0`, then the numbers ascending, each as its difference from the one before; or
-//! `1`, then a bit for each number from 0 on, the lowest bit of a byte first.
+//! An encoded set of deltas is `0`, then the numbers ascending, each as its difference from the previous one. An
+//! encoded set of bits is `1`, then a bit for each number from 0 on, the lowest bit of a byte first.
 
 use crate::varint::{self, Reader};
 use roaring::RoaringBitmap;
@@ -18,7 +18,7 @@ pub fn encode(into: &mut Vec<u8>, numbers: &[u32]) {
     };
     let bits = (*last as usize / 64 + 1) * 8;
     let before = into.len();
-    // A delta takes a byte at least.
+    // A delta takes at least one byte.
     if numbers.len() <= bits {
         into.push(DELTAS);
         let mut previous = 0;
@@ -40,7 +40,7 @@ pub fn encode_bitmap(into: &mut Vec<u8>, set: &RoaringBitmap) {
     encode(into, &set.iter().collect::<Vec<u32>>());
 }
 
-/// Calls `each` for every number of an encoded set, ascending; `None` if its bytes are damaged.
+/// Calls `each` for every number of an encoded set, ascending. `None` if its bytes are damaged.
 #[inline]
 pub fn for_each(encoded: &[u8], mut each: impl FnMut(u32)) -> Option<()> {
     let (form, rest) = encoded.split_first()?;
@@ -77,7 +77,7 @@ pub fn decode(encoded: &[u8]) -> Option<RoaringBitmap> {
     }
     let mut numbers = Vec::with_capacity(rest.len());
     for_each(encoded, |number| numbers.push(number))?;
-    // Encoded numbers ascend; damaged bytes may repeat one.
+    // Encoded numbers ascend, but damaged bytes may repeat one.
     Some(RoaringBitmap::from_sorted_iter(numbers.iter().copied()).unwrap_or_else(|_| numbers.iter().collect()))
 }
 
@@ -87,7 +87,7 @@ fn little_endian(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// A bit for each number below some bound: the quick way to the union of many sets.
+/// A bit for each number below a bound: the fastest way to unite many sets.
 #[derive(PartialEq, Eq)]
 pub struct Bitset(Vec<u64>);
 
@@ -97,7 +97,7 @@ impl Bitset {
         Bitset(vec![0; (end as usize).div_ceil(64)])
     }
 
-    /// Numbers beyond the bound, rounded up to a multiple of 64, are ignored.
+    /// Adds a number. Numbers beyond the bound, rounded up to a multiple of 64, are ignored.
     #[inline]
     pub fn insert(&mut self, number: u32) {
         if let Some(word) = self.0.get_mut((number / 64) as usize) {
@@ -109,7 +109,7 @@ impl Bitset {
         self.0.get((number / 64) as usize).is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 
-    /// Adds an encoded set; `None` if its bytes are damaged.
+    /// Adds an encoded set. `None` if its bytes are damaged.
     pub fn union_encoded(&mut self, encoded: &[u8]) -> Option<()> {
         match encoded.split_first()? {
             (&BITS, bits) => {
@@ -120,7 +120,7 @@ impl Bitset {
         }
     }
 
-    /// Adds an encoded set, each of its numbers `by` higher; `None` if its bytes are damaged.
+    /// Adds an encoded set with each number increased by `by`. `None` if its bytes are damaged.
     pub fn union_encoded_shifted(&mut self, encoded: &[u8], by: u32) -> Option<()> {
         let (&BITS, bits) = encoded.split_first()? else {
             return for_each(encoded, |number| self.insert(number.saturating_add(by)));
@@ -135,12 +135,12 @@ impl Bitset {
         Some(())
     }
 
-    /// Removes the numbers that `other` has.
+    /// Removes the numbers of `other`.
     pub fn subtract(&mut self, other: &Bitset) {
         self.0.iter_mut().zip(&other.0).for_each(|(word, other)| *word &= !other);
     }
 
-    /// Keeps the numbers that `other` has, too.
+    /// Removes the numbers that `other` does not have.
     pub fn intersect(&mut self, other: &Bitset) {
         self.0.iter_mut().zip(&other.0).for_each(|(word, other)| *word &= other);
     }
@@ -160,7 +160,7 @@ impl Bitset {
         }
     }
 
-    /// Chunks of `size` numbers, each new_number from 0; `size` is a multiple of 64.
+    /// Chunks of `size` numbers. The numbers of each chunk are counted from 0. `size` must be a multiple of 64.
     pub fn chunks(&self, size: u32) -> impl Iterator<Item = Bitset> {
         self.0.chunks((size / 64).max(1) as usize).map(|words| Bitset(words.to_vec()))
     }

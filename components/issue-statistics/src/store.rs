@@ -1,5 +1,5 @@
-//! Storage of the index: the only module that knows keys and stored bytes. The crate's documentation
-//! has the table of keys.
+//! Stores the index. Only this module knows keys and stored bytes. The documentation of the crate has the table of
+//! keys.
 
 mod reachability;
 
@@ -19,11 +19,11 @@ use std::rc::Rc;
 
 const MANIFEST: &str = "issue-statistics/v1/index";
 
-/// Exists if there are segments that builds of format 1 would read wrongly ([`crate::text::Analyzer::Runs`]): a
-/// host does not let a component serve that does not read format 2.
+/// Exists if the store has segments that builds of format 1 would misread ([`crate::text::Analyzer::Runs`]). A host
+/// then refuses components that do not read format 2.
 const FORMAT_2: &str = "issue-statistics/v2/segments";
 
-/// The prefix of the counters of the rate limit of searches.
+/// The prefix of the counters that limit the rate of searches.
 pub const SEARCH_RATE_KEYS: &str = "issue-statistics/v1/rate/";
 
 fn header_key(segment: &str) -> String {
@@ -39,7 +39,7 @@ fn tombstones_key(id: &str) -> String {
     format!("issue-statistics/v1/dead/{id}")
 }
 
-/// The index in storage, read through the instance's cache.
+/// The stored index, read through the cache of the instance.
 pub struct IndexStore {
     pub env: Env,
     pub cache: Rc<Cache>,
@@ -51,7 +51,7 @@ impl IndexStore {
         IndexStore { env: env.clone(), cache: Cache::of_instance(env), caches_pages: true }
     }
 
-    /// The same store, which caches no pages: a merge reads each page once.
+    /// The same store without a page cache: a merge reads each page once.
     pub fn without_page_cache(&self) -> Self {
         IndexStore { env: self.env.clone(), cache: self.cache.clone(), caches_pages: false }
     }
@@ -64,9 +64,9 @@ impl IndexStore {
         })
     }
 
-    /// Swaps the manifest for a changed one, with a new revision. `change` returns whether it changed
-    /// anything; it is called again if another writer swaps first. [`StoreError::TooLate`] if the
-    /// garbage collector may have removed the new blobs already.
+    /// Swaps the manifest for a changed one with a new revision. `change` returns whether it changed anything. If
+    /// another writer swaps first, `change` is called again. [`StoreError::TooLate`] if the garbage collector may
+    /// already have removed the new blobs.
     pub fn update_manifest<T>(
         &self,
         mut change: impl FnMut(&mut Manifest) -> Result<(bool, T), StoreError>,
@@ -90,7 +90,7 @@ impl IndexStore {
         Ok(Segment { id: &info.id, header, page_store: self })
     }
 
-    /// The header of a segment past the cache, and how many bytes it is.
+    /// The header of a segment and its size in bytes, bypassing the cache.
     fn header(&self, info: &SegmentInfo) -> Result<(SegmentHeader, usize), StoreError> {
         let key = header_key(&info.id);
         let bytes = self.blob(&key, info.checksum)?;
@@ -98,7 +98,7 @@ impl IndexStore {
         Ok((header, bytes.len()))
     }
 
-    /// A blob past the cache, compared with its checksum, if that is known. 1 read.
+    /// A blob, bypassing the cache. It is compared with its checksum, if the checksum is known. 1 read.
     fn blob(&self, key: &str, expected: Option<u64>) -> Result<Bytes, StoreError> {
         let bytes = self.env.store.get(key)?.ok_or_else(|| StoreError::corrupt(key, "the blob is missing"))?;
         if expected.is_some_and(|expected| expected != checksum(&bytes)) {
@@ -107,13 +107,13 @@ impl IndexStore {
         Ok(bytes.into())
     }
 
-    /// Returns the segment's entry of the manifest.
+    /// Returns the manifest entry of the segment.
     pub fn save_header(&self, segment: &str, header: &SegmentHeader) -> Result<SegmentInfo, StoreError> {
-        if header.analyzer != Analyzer::Words && !self.cache.is_marked.get() {
+        if header.analyzer != Analyzer::Words && !self.cache.has_format_2_key.get() {
             if !self.env.store.exists(FORMAT_2)? {
                 self.env.store.set(FORMAT_2, b"{}")?;
             }
-            self.cache.is_marked.set(true);
+            self.cache.has_format_2_key.set(true);
         }
         let key = header_key(segment);
         let bytes = serde_json::to_vec(header).map_err(|error| StoreError::corrupt(&key, error))?;
@@ -124,7 +124,7 @@ impl IndexStore {
     /// The superseded documents of a segment.
     pub fn tombstones(&self, tombstones: &TombstonesRef) -> Result<Rc<RoaringBitmap>, StoreError> {
         let key = tombstones_key(&tombstones.id);
-        self.cache.set(key.as_bytes(), || {
+        self.cache.get_or_insert_with(key.as_bytes(), || {
             let bytes = self.blob(&key, tombstones.checksum)?;
             set::decode(&bytes).ok_or_else(|| StoreError::corrupt(&key, "no set"))
         })
@@ -138,8 +138,8 @@ impl IndexStore {
         Ok(TombstonesRef { id, count: tombstones.len() as u32, checksum: Some(checksum(&bytes)) })
     }
 
-    /// Deletes a replaced blob. The header of a segment goes last, because it lists the pages: an
-    /// interrupted deletion can be repeated.
+    /// Deletes a replaced blob. The header of a segment is deleted last, because it lists the pages. So an interrupted
+    /// deletion can be repeated.
     pub fn delete(&self, retired: &Retired) -> Result<(), StoreError> {
         let id = match retired {
             Retired::Tombstones(id) => return self.env.store.delete(&tombstones_key(id)),
@@ -158,7 +158,7 @@ impl IndexStore {
 }
 
 impl PageStore for IndexStore {
-    /// A cached page was compared with its checksum when it was read.
+    /// A page was compared with its checksum before it was cached.
     fn page(&self, segment: &str, table: TableName, number: usize, checksum: Option<u64>) -> Result<Bytes, StoreError> {
         let key = page_key(segment, table.as_str(), number);
         if !self.caches_pages {

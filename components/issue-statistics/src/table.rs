@@ -1,4 +1,4 @@
-//! Sorted tables (SSTables): byte keys and byte values in immutable pages. A segment is a set of them.
+//! Sorted tables (SSTables): byte keys and byte values in immutable pages. A segment is a set of tables.
 //!
 //! | bytes of a page | |
 //! |---|---|
@@ -6,10 +6,10 @@
 //! | directory | the offset of each entry: 4 bytes, little-endian |
 //! | count | of entries: 4 bytes, little-endian |
 //!
-//! A page is a blob; one of more than [`MAX_BLOB`] bytes, because of one long value, is several.
+//! A page is one blob. A page of more than [`MAX_BLOB`] bytes, because of one long value, is several blobs.
 //!
-//! A look-up is a binary search among the first keys of the pages, which the [`PageIndex`] has, a read
-//! of one page, and a binary search in the directory of that page.
+//! A look-up is a binary search among the first keys of the pages, which the [`PageIndex`] has. Then it reads one page
+//! and does a binary search in the directory of this page.
 
 use crate::checksum::checksum;
 use crate::varint::{self, Reader};
@@ -17,8 +17,8 @@ use bytes::Bytes;
 use kit::store::StoreError;
 use serde::{Deserialize, Serialize};
 
-/// A page ends once it has so many bytes, so that a look-up reads little more than it needs. A longer
-/// value has a page of its own.
+/// A page ends at this many bytes, so that a look-up reads little more than it needs. A longer value has a page of its
+/// own.
 const PAGE_BYTES: usize = 64 << 10;
 
 /// The most bytes of a blob.
@@ -26,21 +26,21 @@ const MAX_BLOB: usize = 1 << 20;
 
 /// The blobs of one table.
 pub trait PageSource {
-    /// `checksum` is that of the blob, if it is known.
+    /// `checksum` is the checksum of the blob, if it is known.
     fn page(&self, number: usize, checksum: Option<u64>) -> Result<Bytes, StoreError>;
 
-    /// The error for damaged bytes. It names the table.
+    /// The error for damaged bytes; it names the table.
     fn corrupt(&self) -> StoreError;
 }
 
-/// The sparse index of a table: the first key of each page, and the checksum of each blob, which take about 60 bytes
-/// together.
+/// The sparse index of a table: the first key of each page, and the checksum of each blob. Both together take about 60
+/// bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageIndex {
     pub pages: Vec<PageInfo>,
     #[serde(default, rename = "count")]
     pub entry_count: u32,
-    /// By the numbers of the blobs; earlier builds wrote none.
+    /// The checksum of each blob, by its number. Earlier builds wrote none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     checksums: Vec<u64>,
 }
@@ -49,13 +49,13 @@ pub struct PageIndex {
 pub struct PageInfo {
     #[serde(rename = "first", with = "crate::serde_base64")]
     pub first_key: Vec<u8>,
-    /// How many entries the pages before this one have.
+    /// The number of entries in earlier pages.
     #[serde(default, rename = "before")]
     pub entries_before: u32,
-    /// How many blobs more than one each those pages have.
+    /// The number of additional blobs of earlier pages, beyond one for each page.
     #[serde(default, rename = "shift", skip_serializing_if = "is_zero")]
     blobs_before: u32,
-    /// How many blobs more than one this page has.
+    /// The number of additional blobs of this page, beyond the first.
     #[serde(default, rename = "more", skip_serializing_if = "is_zero")]
     more_blobs: u32,
 }
@@ -68,7 +68,7 @@ fn is_zero(number: &u32) -> bool {
 impl PageIndex {
     pub const EMPTY: &Self = &PageIndex { pages: Vec::new(), entry_count: 0, checksums: Vec::new() };
 
-    /// How many blobs all pages are; they are numbered from 0.
+    /// The number of blobs of all pages. Blobs are numbered from 0.
     pub fn blob_count(&self) -> usize {
         let more = self.pages.last().map_or(0, |last| last.blobs_before + last.more_blobs);
         self.pages.len() + more as usize
@@ -79,18 +79,18 @@ impl PageIndex {
         self.checksums.get(number).copied()
     }
 
-    /// Whether all blobs have one.
+    /// Whether all blobs have a checksum.
     pub fn has_checksums(&self) -> bool {
         self.checksums.len() == self.blob_count()
     }
 
-    /// An upper bound of the bytes of all pages with short values.
+    /// An upper bound of the bytes of all pages, if all values are short.
     pub fn bytes_at_most(&self) -> u64 {
         (self.pages.len() * PAGE_BYTES) as u64
     }
 }
 
-/// Writes a table. Keys come in ascending order.
+/// Writes a table. Keys must ascend.
 pub struct TableWriter<S> {
     sink: S,
     index: PageIndex,
@@ -141,7 +141,7 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> TableWriter<S> {
         Ok(())
     }
 
-    /// How many entries were pushed so far.
+    /// The number of entries so far.
     pub fn entry_count(&self) -> u32 {
         self.index.entry_count
     }
@@ -160,7 +160,7 @@ pub struct Table<'a, P> {
     pub pages: P,
 }
 
-/// Both are slices of the entry's page, and keep it in memory.
+/// A key and a value. Both are slices of their page and keep the page in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub key: Bytes,
@@ -221,7 +221,7 @@ impl<'a, P: PageSource> Table<'a, P> {
         Ok(cursor)
     }
 
-    /// The number of the page that has `key`, if any has.
+    /// The number of the page that may contain `key`; `None` if the key is before all pages.
     fn page_with(&self, key: &[u8]) -> Option<usize> {
         self.index.pages.partition_point(|page| page.first_key.as_slice() <= key).checked_sub(1)
     }
@@ -270,7 +270,7 @@ impl<P: PageSource> Cursor<'_, P> {
         }
     }
 
-    /// The value under exactly this key. Keys come in ascending order.
+    /// The value under exactly this key. Keys must ascend from call to call.
     pub fn seek(&mut self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
         let pages = self.table.index.pages.get(self.number + 1..).unwrap_or_default();
         if pages.first().is_some_and(|next| next.first_key.as_slice() <= key) {
@@ -281,7 +281,7 @@ impl<P: PageSource> Cursor<'_, P> {
         let Some(page) = &self.page else { return Ok(None) };
         let corrupt = || self.table.pages.corrupt();
         let is_below = |slot: usize| Some(slot < page.count && page.get(slot)?.0 < key);
-        // Exponential search: keys that are sought one after the other are near one another.
+        // An exponential search: consecutive keys are near each other.
         let mut step = 1;
         while is_below(self.slot + step).ok_or_else(corrupt)? {
             self.slot += step;
@@ -302,7 +302,7 @@ impl<P: PageSource> Cursor<'_, P> {
 
 struct Page {
     bytes: Bytes,
-    /// Of entries.
+    /// The number of entries.
     count: usize,
     /// The offset of the directory.
     directory: usize,
@@ -336,7 +336,7 @@ impl Page {
         self.lower_bound_in(key, 0, self.count)
     }
 
-    /// The same within `low..high`; `high` if all of these are below.
+    /// The same within `low..high`; `high` if all keys in this range are below.
     fn lower_bound_in(&self, key: &[u8], mut low: usize, mut high: usize) -> Option<usize> {
         while low < high {
             let middle = low.midpoint(high);

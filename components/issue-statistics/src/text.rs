@@ -1,12 +1,14 @@
 //! Text analysis: case folding, [tokens] and n-grams.
 //!
-//! Case is folded character by character with Unicode's full lower-case mapping, and the final sigma
-//! counts as a sigma, so that a match does not depend on where it is in a word: `İ` is `i` with a dot
-//! above, `ß` stays `ß`. White space is Unicode's.
+//! Case is folded character by character with Unicode's full lower-case mapping: `İ` becomes `i` with a dot above, `ß`
+//! stays `ß`. The final sigma counts as a sigma. So a match does not depend on its position in a word. White space is
+//! defined by Unicode.
 
 mod tokens;
 
-pub use tokens::{Analyzer, PIECE_PREFIX, Run, RunKind, is_searched_by_part, is_space_or_piece, pieces, runs, tokens};
+pub use tokens::{
+    Analyzer, BIGRAM_PREFIX, Run, RunKind, bigrams, is_searched_by_part, is_space_or_bigram, runs, tokens,
+};
 
 use std::iter;
 
@@ -24,7 +26,7 @@ pub fn fold(text: &str, into: &mut String) {
         match char {
             'ς' => into.push('σ'),
             char if char.is_ascii() => into.push(char.to_ascii_lowercase()),
-            // Han, kana and Hangul have no case, and looking that up takes time.
+            // Han, kana and Hangul have no case. The check avoids a slow look-up.
             '\u{3000}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' => into.push(char),
             char => into.extend(char.to_lowercase()),
         }
@@ -37,13 +39,13 @@ pub fn folded(text: &str) -> String {
     folded
 }
 
-/// 1 to [`MAX_NGRAM`] characters of a term, 21 bits each.
+/// 1 to [`MAX_NGRAM`] characters of a term, each in 21 bits.
 pub type Ngram = u64;
 
 /// The most characters of an n-gram.
 pub const MAX_NGRAM: usize = 3;
 
-/// Bits for a character.
+/// The bits of a character.
 const BITS_PER_CHAR: u32 = 21;
 
 /// Calls `each` for the longest n-gram at each character of a term. The other n-grams of the term are
@@ -65,12 +67,12 @@ pub fn longest_ngrams(term: &str, mut each: impl FnMut(Ngram)) {
     }
 }
 
-/// One more than the character, so that 0 means that there is none.
+/// The character plus 1; 0 means no character.
 fn packed(char: char) -> Ngram {
     u64::from(u32::from(char)) + 1
 }
 
-/// The prefixes of an n-gram, the shortest first; the last one is the n-gram.
+/// The prefixes of an n-gram, the shortest first. The last one is the n-gram itself.
 pub fn ngram_prefixes(ngram: Ngram) -> impl Iterator<Item = Ngram> {
     let length = (u64::BITS - ngram.leading_zeros()).div_ceil(BITS_PER_CHAR);
     (1..=length).map(move |length| ngram_prefix(ngram, length))
@@ -81,7 +83,7 @@ pub fn ngram_prefix(ngram: Ngram, length: u32) -> Ngram {
     ngram & ((1 << (length * BITS_PER_CHAR)) - 1)
 }
 
-/// The suffixes of an n-gram, the longest first; the first one is the n-gram.
+/// The suffixes of an n-gram, the longest first. The first one is the n-gram itself.
 pub fn ngram_suffixes(ngram: Ngram) -> impl Iterator<Item = Ngram> {
     iter::successors(Some(ngram), |ngram| Some(ngram >> BITS_PER_CHAR).filter(|ngram| *ngram != 0))
 }
@@ -96,12 +98,12 @@ pub fn longest_suffix(term: &str) -> Ngram {
     term.chars().rev().take(MAX_NGRAM).fold(0, |all, char| all << BITS_PER_CHAR | packed(char))
 }
 
-/// A number that orders n-grams as their texts are.
+/// A number that sorts n-grams in the order of their texts.
 pub fn ngram_rank(ngram: Ngram) -> u64 {
     chars_of(ngram).into_iter().fold(0, |rank, char| rank << BITS_PER_CHAR | char)
 }
 
-/// The packed characters of an n-gram, and 0 for each that it has not.
+/// The packed characters of an n-gram, with 0 for each missing one.
 fn chars_of(ngram: Ngram) -> [u64; MAX_NGRAM] {
     [0, BITS_PER_CHAR, 2 * BITS_PER_CHAR].map(|shift| ngram >> shift & ((1 << BITS_PER_CHAR) - 1))
 }

@@ -15,7 +15,7 @@ pub fn write_bytes(into: &mut Vec<u8>, bytes: &[u8]) {
     into.extend_from_slice(bytes);
 }
 
-/// Maps a difference to an unsigned number that is small if the difference is near 0.
+/// Maps a difference to an unsigned number, which is small if the difference is near 0.
 pub fn zigzag(difference: i64) -> u64 {
     ((difference << 1) ^ (difference >> 63)) as u64
 }
@@ -24,8 +24,7 @@ pub fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Reads the bytes from their start. Every method is `None` if the bytes end too early or the number
-/// is too large.
+/// Reads bytes from their start. Each method returns `None` if the bytes end too early or the number is too large.
 #[derive(Clone, Copy)]
 pub struct Reader<'a>(pub &'a [u8]);
 

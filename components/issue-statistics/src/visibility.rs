@@ -1,14 +1,14 @@
-//! Which documents of a segment a caller may see, and which are in a group. Results are cached under the
-//! ids of all that they are made of.
+//! The documents of a segment that a caller may see, and the documents of a group. The key of a cached result contains
+//! the ids of all inputs.
 
 use crate::authorization::AuthorizedCount;
-use crate::facet::{self, Facet, FacetUser, LATER_AUTHOR_KIND, LATER_PROJECT_KIND, PROJECT_KIND, ProjectKey};
+use crate::facet::{self, Facet, FacetUser, PROJECT_KIND, ProjectKey, REUSED_ID_AUTHOR_KIND, REUSED_ID_PROJECT_KIND};
 use crate::manifest::TombstonesRef;
+use crate::query_cost::{LOOKUP_COST, PROJECT_COST, QueryCost, SearchError};
 use crate::segment::{Segment, TableName};
 use crate::set::{self, Bitset};
 use crate::store::IndexStore;
 use crate::text::Analyzer;
-use crate::work::{LOOK_UP, PROJECT, SearchError, WorkBudget};
 use directory::access::Role;
 use directory::catalog::Catalog;
 use kit::store::StoreError;
@@ -17,18 +17,19 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::rc::Rc;
 
-/// The documents without tombstone that the caller may see: those of projects whose issues they may
-/// read; a confidential issue only if they are its author or an assignee or plan in the project; an
-/// issue of a banned author only if they are an administrator.
+/// The documents without tombstone that the caller may see. They belong to projects whose issues the caller may read,
+/// with two restrictions:
 ///
-/// Takes one pass over all projects of the segment, once for each segment, user and revision of the
-/// catalog; a result from the cache counts as the work that the pass was.
+/// - Only the author, the assignees and planners of the project see a confidential issue.
+/// - Only administrators see an issue of a banned author.
+///
+/// Reads all projects of the segment once for each segment, user and catalog revision.
 pub fn visible_documents(
     store: &IndexStore,
     segment: &Segment,
     tombstones: Option<&TombstonesRef>,
     authorized: &AuthorizedCount,
-    work: &WorkBudget,
+    cost: &QueryCost,
 ) -> Result<Rc<RoaringBitmap>, SearchError> {
     let AuthorizedCount { user, catalog, snapshot, .. } = authorized;
     let until = snapshot.valid_until().map_or(0, |end| end.millis());
@@ -36,10 +37,10 @@ pub fn visible_documents(
     let (user_id, incarnation) = (user.id, &user.incarnation);
     let superseded = tombstones.map_or("", |tombstones| &tombstones.id);
     let key = format!("visible {} {superseded} {user_id}{incarnation} {revision} {until}", segment.id);
-    store.cache.found(key.as_bytes(), work, || {
+    store.cache.get_or_compute(key.as_bytes(), cost, || {
         let mut readable = Bitset::new(segment.document_count());
         let mut planned = Bitset::new(segment.document_count());
-        for_each_project(segment, work, |key, documents| {
+        for_each_project(segment, cost, |key, documents| {
             let Some(project) = catalog.project(key.id) else { return Some(()) };
             let is_deleted = project.issues_incarnation() != key.incarnation;
             if is_deleted || !snapshot.may_read_issues(project) {
@@ -55,7 +56,7 @@ pub fn visible_documents(
             hidden -= &*documents_with_facet(store, segment, &FacetUser::from(user).author().key())?;
             hidden -= &*documents_with_facet(store, segment, &FacetUser::from(user).assignee().key())?;
             hidden |= &*documents_with_facet(store, segment, &Facet::Hidden.key())?;
-            hidden |= &*documents_of_banned_authors(store, segment, catalog, work)?;
+            hidden |= &*documents_of_banned_authors(store, segment, catalog, cost)?;
             visible -= hidden;
         }
         if let Some(tombstones) = tombstones {
@@ -65,28 +66,28 @@ pub fn visible_documents(
     })
 }
 
-/// The documents whose authors are banned now. Those whose authors were banned when they were imported have
+/// The documents of authors who are banned now. Authors who were banned at the time of the import have
 /// [`Facet::Hidden`].
 fn documents_of_banned_authors(
     store: &IndexStore,
     segment: &Segment,
     catalog: &Catalog,
-    work: &WorkBudget,
+    cost: &QueryCost,
 ) -> Result<Rc<RoaringBitmap>, SearchError> {
     let users = catalog.banned_users();
-    let key = format!("banned {} {}", segment.id, store.cache.version_of_banned(users));
-    store.cache.found(key.as_bytes(), work, || {
+    let key = format!("banned {} {}", segment.id, store.cache.banned_version(users));
+    store.cache.get_or_compute(key.as_bytes(), cost, || {
         let mut found = RoaringBitmap::new();
         for user in users.iter() {
-            work.spend(LOOK_UP)?;
+            cost.add(LOOKUP_COST)?;
             found |= read_facet(segment, &stored_key(segment, &FacetUser::from(user).author().key()))?;
         }
-        // Users whom an earlier build banned are first ones to the catalog, also if they are later ones. As long as the
-        // first one has the id, no issue is of a later one.
+        // The catalog of an earlier build records a banned user as the first one with the id, even if the id was
+        // reused. No issue belongs to a later user while the first one has the id.
         let first: Vec<u64> = users.iter().filter(|user| user.incarnation.is_first()).map(|user| user.id).collect();
         if !first.is_empty() {
-            for_each_facet(segment, LATER_AUTHOR_KIND, work, |key, documents| {
-                let author = FacetUser::parse_later_author(key)?;
+            for_each_facet(segment, REUSED_ID_AUTHOR_KIND, cost, |key, documents| {
+                let author = FacetUser::parse_reused_id_author(key)?;
                 if first.binary_search(&author.id).is_ok() {
                     found |= set::decode(documents)?;
                 }
@@ -103,14 +104,14 @@ pub fn documents_of_group(
     segment: &Segment,
     catalog: &Catalog,
     group: u64,
-    work: &WorkBudget,
+    cost: &QueryCost,
 ) -> Result<Rc<RoaringBitmap>, SearchError> {
     let key = format!("group {} {group} {}", segment.id, catalog.revision());
-    store.cache.found(key.as_bytes(), work, || {
+    store.cache.get_or_compute(key.as_bytes(), cost, || {
         let mut found = Bitset::new(segment.document_count());
         if let Some(group) = catalog.namespace(group) {
             let projects: HashSet<u64> = group.projects_below().map(|project| project.id()).collect();
-            for_each_project(segment, work, |key, documents| {
+            for_each_project(segment, cost, |key, documents| {
                 if projects.contains(&key.id) { found.union_encoded(documents) } else { Some(()) }
             })?;
         }
@@ -118,29 +119,29 @@ pub fn documents_of_group(
     })
 }
 
-/// Calls `each` for every project of the segment with its encoded documents; it returns `None` if these
-/// are damaged.
+/// Calls `each` for every project of the segment, with its encoded documents. `each` returns `None` if these are
+/// damaged.
 fn for_each_project(
     segment: &Segment,
-    work: &WorkBudget,
+    cost: &QueryCost,
     mut each: impl FnMut(ProjectKey, &[u8]) -> Option<()>,
 ) -> Result<(), SearchError> {
-    for kind in [PROJECT_KIND, LATER_PROJECT_KIND] {
-        for_each_facet(segment, kind, work, |key, documents| each(ProjectKey::parse(key)?, documents))?;
+    for kind in [PROJECT_KIND, REUSED_ID_PROJECT_KIND] {
+        for_each_facet(segment, kind, cost, |key, documents| each(ProjectKey::parse(key)?, documents))?;
     }
     Ok(())
 }
 
-/// The same for the keys of all facets of a kind.
+/// Calls `each` for every facet of a kind, with its key and its encoded documents.
 fn for_each_facet(
     segment: &Segment,
     kind: u8,
-    work: &WorkBudget,
+    cost: &QueryCost,
     mut each: impl FnMut(&[u8], &[u8]) -> Option<()>,
 ) -> Result<(), SearchError> {
     let mut cursor = segment.table(TableName::Facets).cursor_from(&[kind])?;
     while let Some(entry) = cursor.next()?.filter(|entry| entry.key.first() == Some(&kind)) {
-        work.spend(PROJECT + entry.value.len() as u64)?;
+        cost.add(PROJECT_COST + entry.value.len() as u64)?;
         each(&entry.key, &entry.value).ok_or_else(|| segment.corrupt(TableName::Facets))?;
     }
     Ok(())
@@ -154,7 +155,7 @@ pub fn documents_with_facet(
 ) -> Result<Rc<RoaringBitmap>, StoreError> {
     let key = stored_key(segment, key);
     let cache_key = [b"facet ", segment.id.as_bytes(), b" ", &*key].concat();
-    store.cache.set(&cache_key, || read_facet(segment, &key))
+    store.cache.get_or_insert_with(&cache_key, || read_facet(segment, &key))
 }
 
 fn stored_key<'a>(segment: &Segment, key: &'a [u8]) -> Cow<'a, [u8]> {

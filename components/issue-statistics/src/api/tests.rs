@@ -6,9 +6,9 @@ mod filters;
 mod hostile;
 mod imports;
 mod interleaving;
-mod later_users;
 mod maintenance;
 mod oracle;
+mod reused_id_users;
 mod storage_failures;
 
 use super::handle;
@@ -40,7 +40,7 @@ pub fn send_body(env: &Env, method: Method, target: &str, token: &str, body: Bod
     if !token.is_empty() {
         request.headers.insert("private-token", token.parse().unwrap());
     }
-    // Nothing waits, and a request may come in the middle of another.
+    // The future never waits. A test may send a request while another one is being handled.
     let response = handle(env.clone(), request).now_or_never().expect("an answer");
     let location = response.headers.get("location").map(|value| value.to_str().unwrap().to_owned());
     let status = response.status.as_u16();
@@ -53,7 +53,7 @@ pub fn get(env: &Env, token: &str, path: &str) -> TestResponse {
     send_body(env, Method::GET, &format!("/api/v4/{path}"), token, Body::Empty)
 }
 
-/// The counts: all, closed, opened.
+/// The numbers of all, closed and opened issues.
 #[track_caller]
 pub fn counts(env: &Env, token: &str, path: &str) -> [u64; 3] {
     let answer = get(env, token, path);
@@ -90,7 +90,7 @@ pub fn issue(id: u64, fields: Value) -> Value {
     issue
 }
 
-/// A forge whose users' tokens are their names:
+/// A forge. The token of each user is their name:
 ///
 /// ```text
 /// users     1 root (administrator)   2 alice   3 bob   4 eve (external)

@@ -9,7 +9,7 @@ use directory::{access, namespace, user};
 use kit::Env;
 use kit::store::StoreError;
 
-/// A handle stands for at most so many members of a group, as in the reference service.
+/// A handle stands for at most 100 members of a group, as in the reference service.
 const MAX_MEMBERS: usize = 100;
 
 pub struct DirectoryUsers<'a> {
@@ -47,7 +47,7 @@ impl UserResolver for DirectoryUsers<'_> {
                 ids.truncate(MAX_MEMBERS);
                 ids.into_iter().map(|id| user::key_of(self.env, id)).collect()
             }
-            // A username may have the sign, too.
+            // A username may begin with `@`, too.
             _ => self.with_username(handle),
         }
     }

@@ -4,7 +4,7 @@ use super::{Issue, User};
 use crate::facet::{self, Facet, FacetUser, IterationDates, MilestoneDates, MilestoneOwner, ProjectKey};
 
 impl Issue<'_> {
-    /// Calls `each` for every facet of this issue. A facet may come twice.
+    /// Calls `each` for every facet of this issue. A facet may repeat.
     pub fn facets(&self, mut each: impl FnMut(Facet)) {
         let record = &self.record;
         let project_id = self.project_id();
@@ -22,7 +22,7 @@ impl Issue<'_> {
         if let Some(author) = record.author.as_ref().map(|author| author.id).or(record.author_id) {
             each(self.user(author).author());
         }
-        // The API returns both; the list is the newer form.
+        // The API returns both fields. The list is the newer one.
         match &record.assignees {
             Some(assignees) => self.assignee_facets(assignees, &mut each),
             None => self.assignee_facets(record.assignee.as_slice(), &mut each),
@@ -56,7 +56,7 @@ impl Issue<'_> {
     }
 
     fn user(&self, id: u64) -> FacetUser<'_> {
-        FacetUser { id, incarnation: self.later_users.get(&id).map(String::as_str) }
+        FacetUser { id, incarnation: self.reused_id_users.get(&id).map(String::as_str) }
     }
 
     fn assignee_facets(&self, users: &[User], each: &mut impl FnMut(Facet)) {

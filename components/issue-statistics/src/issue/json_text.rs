@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
-/// A text. Serde would copy a plain `Cow` inside an `Option`.
+/// A text. A plain `Cow` inside an `Option` would always be copied by serde.
 #[derive(Debug)]
 pub struct JsonText<'a>(pub Cow<'a, str>);
 

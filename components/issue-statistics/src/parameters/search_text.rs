@@ -2,9 +2,9 @@
 
 use crate::text;
 
-/// The folded texts that an issue has to contain. White space separates them. A text in double quotes
-/// may have white space inside, if the quotes are at the ends of `search` or beside white space; white
-/// space at the ends of the text is ignored.
+/// The folded texts that an issue must contain. White space separates them. A text in double quotes may contain white
+/// space. The quotes must be at the ends of `search` or beside white space. White space at the ends of a text is
+/// ignored.
 pub fn substrings(search: &str) -> Vec<String> {
     let mut substrings = Vec::new();
     let mut rest = search.trim_start();
@@ -22,7 +22,7 @@ pub fn substrings(search: &str) -> Vec<String> {
     substrings
 }
 
-/// The text between the quotes that `text` begins with, and the rest.
+/// The quoted text at the beginning of `text`, and the remaining text.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let (inside, after) = text.strip_prefix('"')?.split_once('"')?;
     let is_quoted = !inside.is_empty() && (after.is_empty() || after.starts_with(char::is_whitespace));

@@ -1,13 +1,13 @@
-//! Parameters that are a value or a wildcard: none, any, and some others.
+//! Parameters with a value or a wildcard: none, any, and some others.
 
 use kit::params::{Params, Validation};
 
-/// A filter by one value, or by whether there is a value.
+/// A filter by one value, or by the presence of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ValueFilter<T> {
     None,
     Any,
-    /// For iterations only: the iteration that is going on.
+    /// For iterations only: the current iteration.
     Current,
     Is(T),
 }

@@ -1,23 +1,23 @@
-//! Affixes: prefixes and suffixes of terms, of one to three characters. If very many terms of a field have one, the
-//! [positions](super::positions) of these terms are stored, so that a phrase that begins or ends within a term unites
-//! few position lists, whatever its letters are.
+//! Affixes: prefixes and suffixes of terms, of one to three characters. For a frequent affix, the
+//! [positions](super::positions) of all its terms in a field are stored. So a phrase that begins or ends within a term
+//! unites few position lists, whatever its letters are.
 //!
-//! The key is `s` (prefix) or `e` (suffix), the characters, `0xff` and the number of a chunk in 4
-//! big-endian bytes; the value is the [set](crate::set) of the positions in the chunk, from 0.
+//! The key is `s` (prefix) or `e` (suffix), the characters, `0xff` and the number of a chunk in 4 big-endian bytes. The
+//! value is the [set](crate::set) of the positions in the chunk, counted from 0.
 
 use super::postings::PostingsRef;
 use super::{Field, Segment, TableName, positions};
 use crate::hash::FxHashMap;
+use crate::query_cost::{LOOKUP_COST, QueryCost, SearchError};
 use crate::set::Bitset;
 use crate::table::{PageIndex, TableWriter};
 use crate::text::{self, Analyzer, Ngram};
-use crate::work::{LOOK_UP, SearchError, WorkBudget};
 use bytes::Bytes;
 use kit::store::StoreError;
 
-/// An affix is frequent if the terms with it have more than this share of all positions, and more than
-/// [`MIN_FREQUENT`] positions. So the stored positions are a few times all positions at most, and a
-/// search for an affix that is not stored unites a small share of them.
+/// An affix is frequent if its terms have more than this fraction of all positions, and more than [`MIN_FREQUENT`]
+/// positions. So the stored positions are at most a few times all positions. A search for another affix unites only a
+/// small fraction of them.
 const FREQUENT_SHARE: u64 = 12;
 const MIN_FREQUENT: u64 = 256;
 
@@ -34,7 +34,7 @@ impl Affix {
     /// Whether the UTF-8 of a term has the affix `text`.
     pub fn is_of(self, term: &[u8], text: &str) -> bool {
         let text = text.as_bytes();
-        // Most terms differ in the outermost byte.
+        // Most terms already differ in the outermost byte.
         match self {
             Affix::Prefix => term.first() == text.first() && term.starts_with(text),
             Affix::Suffix => term.last() == text.last() && term.ends_with(text),
@@ -50,8 +50,8 @@ impl Affix {
     }
 }
 
-/// Counts the positions of the terms with each longest affix; the counts of the shorter ones follow from them.
-/// Arrays are by [`super::FIELDS`].
+/// Counts the positions of the terms with each longest affix. The counts of shorter affixes follow from these. Arrays
+/// are indexed by [`super::FIELDS`].
 pub struct AffixCounts {
     analyzer: Analyzer,
     longest: FxHashMap<(Affix, Ngram), [u64; 2]>,
@@ -96,7 +96,7 @@ impl AffixCounts {
         frequent
     }
 
-    /// Writes the table of one field. `positions` returns the positions of all terms with an affix; it is called for
+    /// Writes the table of one field. `positions` returns the positions of all terms with an affix. It is called for
     /// one affix after the other.
     pub fn write(
         &self,
@@ -118,7 +118,7 @@ impl AffixCounts {
     }
 }
 
-/// Adds the stored positions of an affix to `found`, each `by` higher; false if none are stored.
+/// Adds the stored positions of an affix to `found`, each increased by `by`. False if none are stored.
 pub fn insert_stored(
     segment: &Segment,
     field: Field,
@@ -126,7 +126,7 @@ pub fn insert_stored(
     text: &str,
     found: &mut Bitset,
     by: u32,
-    work: &WorkBudget,
+    cost: &QueryCost,
 ) -> Result<bool, SearchError> {
     let table = TableName::Affixes(field);
     let corrupt = || segment.corrupt(table);
@@ -137,7 +137,7 @@ pub fn insert_stored(
         && let Some(number) = entry.key.strip_prefix(key.as_slice())
     {
         is_stored = true;
-        work.spend(entry.value.len() as u64)?;
+        cost.add(entry.value.len() as u64)?;
         let number = number.try_into().map(u32::from_be_bytes).map_err(|_| corrupt())?;
         let start = number.checked_mul(CHUNK).and_then(|start| start.checked_add(by)).ok_or_else(corrupt)?;
         found.union_encoded_shifted(&entry.value, start).ok_or_else(corrupt)?;
@@ -151,14 +151,14 @@ pub fn is_stored(segment: &Segment, field: Field, affix: Affix, text: &str) -> R
     Ok(segment.table(TableName::Affixes(field)).get(&key)?.is_some())
 }
 
-/// Adds the positions of these terms, which ascend, to `found`, each `by` higher.
+/// Adds the positions of `terms`, which ascend, to `found`, each increased by `by`.
 pub fn insert_terms(
     segment: &Segment,
     field: Field,
     terms: &[(Bytes, PostingsRef)],
     found: &mut Bitset,
     by: u32,
-    work: &WorkBudget,
+    cost: &QueryCost,
 ) -> Result<(), SearchError> {
     let table = TableName::Positions(field);
     let corrupt = || segment.corrupt(table);
@@ -170,7 +170,7 @@ pub fn insert_terms(
             }
             PostingsRef::Lists(_) if reference.document_frequency(field) > 0 => {
                 let encoded = lists.seek(term)?.ok_or_else(corrupt)?;
-                work.spend(LOOK_UP + encoded.len() as u64)?;
+                cost.add(LOOKUP_COST + encoded.len() as u64)?;
                 positions::for_each(&encoded, |position| found.insert(position.saturating_add(by)))
                     .ok_or_else(corrupt)?;
             }

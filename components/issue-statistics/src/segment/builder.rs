@@ -26,36 +26,36 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use term_table::TermTable;
 
-/// A batch is full with so many documents.
+/// A batch with this many documents is full.
 const MAX_DOCUMENTS: u32 = 1 << 15;
 
-/// A batch is full when its tables take so many bytes of memory. One issue more, with a line of the
-/// greatest length, takes up to twelve times its length.
+/// A batch is full when its tables take this many bytes of memory. One more issue, with a line of the greatest length,
+/// takes up to twelve times its length.
 const MAX_MEMORY: usize = 32 << 20;
 
-/// A batch is full with so many different n-grams: each takes some 100 bytes when the segment is written.
+/// A batch with this many different n-grams is full. Each takes about 100 bytes when the segment is written.
 const MAX_NGRAMS: u32 = 200_000;
 
-/// How new segments are made.
+/// The analyzer of new segments.
 const ANALYZER: Analyzer = Analyzer::Runs;
 
-/// A batch of changes, in the order in which they came. Arrays are by [`FIELDS`].
+/// A batch of changes, in the order of their lines. Arrays are indexed by [`FIELDS`].
 #[derive(Default)]
 pub struct SegmentBuilder {
     document_count: u32,
-    /// Every upserted or deleted issue with its latest document; `None` if it was deleted last.
+    /// Every changed issue with its latest document; `None` if its last change was a deletion.
     issues: FxHashMap<u64, Option<u32>>,
     superseded: Vec<u32>,
-    /// With the documents of each.
+    /// The facets, each with its documents.
     facets: TermTable,
-    /// With the positions of each.
+    /// The terms, each with its positions.
     terms: [TermTable; 2],
     ngrams: NgramFilter,
-    /// The first position of each document but the first, and of the one that comes next.
+    /// The position after each document, which is the first position of the next.
     ends: [Vec<u32>; 2],
     created: Vec<(i64, u32)>,
     updated: Vec<(i64, u32)>,
-    /// Reused for every facet, and for every text.
+    /// Buffers, reused for every facet and every text.
     key: Vec<u8>,
     folded: String,
 }
@@ -63,9 +63,9 @@ pub struct SegmentBuilder {
 /// The result of [`SegmentBuilder::finish`].
 pub struct BuiltSegment {
     pub header: SegmentHeader,
-    /// The documents that later changes of the same batch superseded.
+    /// The documents that later changes in the same batch superseded.
     pub superseded: Vec<u32>,
-    /// All upserted or deleted issues, ascending: older segments' documents of them are superseded.
+    /// The ids of all changed issues, ascending. Their documents in older segments are superseded.
     pub issue_ids: Vec<u64>,
 }
 
@@ -127,7 +127,7 @@ impl SegmentBuilder {
         text::tokens(folded, ANALYZER, |token| {
             if terms.push(token.as_bytes(), next) {
                 ngrams::longest_of_term(token, ANALYZER, |ngram| {
-                    // Where two characters were seen, the first of them was, too.
+                    // If the prefix of two characters was seen, so was the prefix of one.
                     if ngrams.insert(text::ngram_prefix(ngram, 2)) {
                         ngrams.insert(text::ngram_prefix(ngram, 1));
                     }
@@ -180,7 +180,7 @@ impl SegmentBuilder {
         }
 
         for (field, ends) in FIELDS.into_iter().zip(&mut self.ends) {
-            // From now on also the first document is there.
+            // Now `ends` also has the start of the first document.
             ends.insert(0, 0);
             let mut table = LengthsWriter::new(sink(TableName::Lengths(field)));
             let starts = ends.windows(2);
@@ -232,8 +232,8 @@ impl SegmentBuilder {
         Ok(BuiltSegment { header, superseded: self.superseded, issue_ids })
     }
 
-    /// Calls `each` for every term in order, with its posting lists. `sorted` are the numbers of the terms of
-    /// each field, in order.
+    /// Calls `each` for every term in order, with its posting lists. `sorted` has the indexes of the terms of each
+    /// field, in order.
     fn for_each_term(
         &self,
         sorted: &[Vec<u32>; 2],
@@ -267,7 +267,7 @@ impl SegmentBuilder {
                 (Some(title), _) => title_terms.text(*title),
                 (None, number) => description_terms.text(number.copied().unwrap_or_default()),
             };
-            // Terms are parts of texts, so they are UTF-8.
+            // Terms are parts of texts, so they are always UTF-8.
             if let Ok(text) = std::str::from_utf8(text) {
                 each(text, lists.each_ref())?;
             }
@@ -289,11 +289,11 @@ impl SegmentBuilder {
     }
 }
 
-/// The longest text for which memory is kept, in bytes.
+/// The longest text whose buffer is reused, in bytes.
 const MAX_KEPT_TEXT: usize = 1 << 20;
 
 fn decode(encoded: &[u8], into: &mut Vec<u32>) {
-    // `None` is for damaged numbers; these were encoded here.
+    // `None` means damaged numbers. These were encoded here.
     let _ = positions::for_each(encoded, |number| into.push(number));
 }
 

@@ -1,7 +1,8 @@
-//! Whether the tables of a segment agree with one another: a check of segments of earlier builds, whose pages have no
-//! checksums. It does not find bytes that nothing else follows from, such as those of a timestamp or a label.
+//! Checks that the tables of a segment agree with each other. The check is for segments of earlier builds, whose pages
+//! have no checksums. It cannot find damage in bytes that no other table depends on, such as the bytes of a timestamp
+//! or a label.
 //!
-//! It is one pass over each table, some seconds for the largest segments that a merge makes. It takes a bit of memory
+//! The check reads each table once, which takes some seconds for the largest merged segments. It takes a bit of memory
 //! for each position of a field, and a few bytes for each document.
 
 use super::dictionary::DictionaryCursor;
@@ -12,7 +13,7 @@ use crate::set::{self, Bitset};
 use crate::table::Entry;
 use kit::store::StoreError;
 
-/// [`StoreError::Corrupt`] names the table that cannot be read, or contradicts the others.
+/// [`StoreError::Corrupt`] names the table that is unreadable or contradicts the others.
 pub fn check(segment: &Segment) -> Result<(), StoreError> {
     let document_count = segment.document_count();
     for_each_entry(segment, TableName::Facets, |facet| is_set_below(&facet.value, document_count))?;
@@ -26,8 +27,8 @@ pub fn check(segment: &Segment) -> Result<(), StoreError> {
     })
 }
 
-/// Calls `each` for every entry of a table, which returns whether the entry is sound. Keys ascend, and agree with the
-/// header.
+/// Calls `each` for every entry of a table. `each` returns whether the entry is sound. Also checks that the keys ascend
+/// and agree with the header.
 fn for_each_entry(
     segment: &Segment,
     name: TableName,
@@ -49,7 +50,7 @@ fn for_each_entry(
     if is_sound { Ok(()) } else { Err(segment.corrupt(name)) }
 }
 
-/// Whether an encoded set has numbers below `end` only, each once; `None` if its bytes are damaged.
+/// Whether an encoded set has only numbers below `end`, each once. `None` if its bytes are damaged.
 fn is_set_below(encoded: &[u8], end: u32) -> Option<bool> {
     let (mut next, mut is_sound) = (0, true);
     set::for_each(encoded, |number| {
@@ -59,7 +60,7 @@ fn is_set_below(encoded: &[u8], end: u32) -> Option<bool> {
     Some(is_sound)
 }
 
-/// Numbers below a bound, each of which comes once at most.
+/// Numbers below a bound, without repetitions.
 struct DistinctNumbers {
     seen: Bitset,
     end: u32,
@@ -71,7 +72,7 @@ impl DistinctNumbers {
         DistinctNumbers { seen: Bitset::new(end), end, count: 0 }
     }
 
-    /// False if it is not below the bound, or came before.
+    /// Adds a number. False if it is not below the bound, or was added before.
     fn insert(&mut self, number: u32) -> bool {
         let is_sound = number < self.end && !self.seen.contains(number);
         self.seen.insert(number);
@@ -95,7 +96,7 @@ fn check_ids(segment: &Segment) -> Result<(), StoreError> {
 
 fn check_times(segment: &Segment, name: TableName) -> Result<(), StoreError> {
     let mut distinct = DistinctNumbers::below(segment.document_count());
-    // The documents of all blocks, and how many the blocks up to each have.
+    // The documents of all blocks, and their number up to the end of each block.
     let (mut documents, mut ends) = (Vec::new(), Vec::new());
     let mut latest = i64::MIN;
     let mut cumulative = Bitset::new(segment.document_count());
@@ -113,7 +114,7 @@ fn check_times(segment: &Segment, name: TableName) -> Result<(), StoreError> {
             let is_complete = of_block.len() == timestamps.len();
             return Some(is_next && is_ascending && is_complete && of_block.iter().all(|it| distinct.insert(*it)));
         }
-        // Sets come after all blocks.
+        // The sets follow after all blocks.
         let end = *ends.get(time_index::blocks_of_set(entry)?.checked_sub(1)?)?;
         documents.get(in_cumulative..end)?.iter().for_each(|document| cumulative.insert(*document));
         in_cumulative = end;
@@ -123,15 +124,15 @@ fn check_times(segment: &Segment, name: TableName) -> Result<(), StoreError> {
     })
 }
 
-/// The positions of a field that the terms have so far.
+/// The positions of a field that the terms so far have.
 struct FieldPositions {
-    /// The first position of each document, and of the one that would come next.
+    /// The first position of each document, and then the position after the last document.
     starts: Vec<u32>,
     seen: DistinctNumbers,
 }
 
 impl FieldPositions {
-    /// Whether the postings of a term are of these documents, at positions that no other term has; `None` if they are
+    /// Whether the postings of a term agree with its documents, at positions that no other term has. `None` if they are
     /// damaged.
     fn add(&mut self, list: &PostingList) -> Option<bool> {
         let mut locator = DocumentLocator::new(&self.starts);
@@ -144,19 +145,19 @@ impl FieldPositions {
                 is_sound &= documents.next() == current.as_ref();
             }
             let next = self.starts.get(document as usize + 1);
-            // The last position of a document is no token's.
+            // The last position of a document belongs to no token.
             is_sound &= next.is_some_and(|next| position.saturating_add(1) < *next) && self.seen.insert(position);
         })?;
         Some(is_sound && documents.next().is_none())
     }
 
-    /// Whether every position of a token has had its term.
+    /// Whether every position of a token had a term.
     fn is_complete(&self) -> bool {
         self.seen.count as usize + self.starts.len() - 1 == self.seen.end as usize
     }
 }
 
-/// Each position of a text has exactly one term, and the term is in the document of that position.
+/// Checks that each position of a text has exactly one term, and that the term is in the document of this position.
 fn check_texts(segment: &Segment) -> Result<(), StoreError> {
     let mut fields = Vec::new();
     for field in FIELDS {
@@ -204,8 +205,8 @@ mod tests {
     use kit::testing::{MemoryStore, env};
     use std::rc::Rc;
 
-    /// Enough issues for cumulative sets, frequent affixes and frequent n-grams, merged, with documents that later
-    /// ones supersede.
+    /// Enough issues for cumulative sets, frequent affixes and frequent n-grams. They are merged, and later documents
+    /// supersede some of them.
     #[test]
     fn tables_of_a_large_merged_segment_agree() {
         let memory = MemoryStore::default();

@@ -1,10 +1,11 @@
-//! The dictionary: all terms of a segment, sorted, in blocks. A term is a [token](crate::text) of a
-//! title or a description.
+//! The dictionary: all terms of a segment, sorted, in blocks. A term is a [token](crate::text) of a title or a
+//! description.
 //!
-//! A block is a value of the table: the number of its terms, the length of their bytes, the terms with
-//! a [`SEPARATOR`] before each and one at the end, and for each term its [`PostingsRef`]. That is `0`
-//! (description) or `1` (title), a document and a position, if the term occurs once; else its document
-//! frequency in titles, with 2 added, and that in descriptions.
+//! A block is a value of the table. It has the number of its terms, the length of their bytes, the terms, and a
+//! [`PostingsRef`] for each term. A [`SEPARATOR`] is before each term and after the last one.
+//!
+//! The [`PostingsRef`] of a term that occurs once is `0` (description) or `1` (title), the document and the position.
+//! Otherwise it is the document frequency in titles plus 2, and the document frequency in descriptions.
 
 use super::FIELDS;
 use super::postings::{PostingList, PostingsRef};
@@ -14,12 +15,12 @@ use crate::varint::Reader;
 use bytes::Bytes;
 use kit::store::StoreError;
 
-/// No UTF-8 has this byte, so that one search finds a substring in all terms of a block.
+/// UTF-8 never contains this byte, so one search finds a substring in all terms of a block.
 pub const SEPARATOR: u8 = 0xff;
 
 pub struct DictionaryBlock {
     term_count: u32,
-    /// With their separators.
+    /// The terms with their separators.
     pub terms: Bytes,
     references: Bytes,
 }
@@ -34,7 +35,7 @@ impl DictionaryBlock {
         Some(DictionaryBlock { term_count, terms: entry.value.slice_ref(terms), references })
     }
 
-    /// Calls `each` for every term; `None` if the block is damaged.
+    /// Calls `each` for every term. `None` if the block is damaged.
     pub fn for_each<'a>(&'a self, mut each: impl FnMut(&'a [u8], PostingsRef)) -> Option<()> {
         let mut references = Reader(&self.references);
         let terms = self.terms.get(1..self.terms.len().checked_sub(1)?)?;
@@ -46,8 +47,7 @@ impl DictionaryBlock {
         (count == self.term_count).then_some(())
     }
 
-    /// Calls `each` for the references of the terms with these ordinals, which ascend; `None` if the
-    /// block is damaged.
+    /// Calls `each` for the references of the terms with these ordinals, which ascend. `None` if the block is damaged.
     pub fn references(&self, ordinals: &[usize], mut each: impl FnMut(PostingsRef)) -> Option<()> {
         let mut references = Reader(&self.references);
         let mut next = 0;
@@ -63,21 +63,21 @@ impl DictionaryBlock {
     }
 }
 
-/// Reads all terms of a segment in order, with their posting lists. It is before the first term at first.
+/// Reads all terms of a segment in order, with their posting lists. A new cursor is before the first term.
 pub struct DictionaryCursor<'a, P> {
     blocks: Cursor<'a, P>,
     postings: [Cursor<'a, P>; 2],
     positions: [Cursor<'a, P>; 2],
     block: Vec<(Bytes, PostingsRef)>,
-    /// The number of the next term in the block.
+    /// The index of the next term in the block.
     next: usize,
     term: Option<Bytes>,
-    /// Reused for every term, because most terms of logs have one occurrence.
+    /// Buffers, reused for every term. Most terms of logs have one occurrence.
     lists: [PostingList; 2],
 }
 
 impl<'a, P: PageSource> DictionaryCursor<'a, P> {
-    /// Arrays are by [`FIELDS`].
+    /// Arrays are indexed by [`FIELDS`].
     pub fn new(blocks: Cursor<'a, P>, postings: [Cursor<'a, P>; 2], positions: [Cursor<'a, P>; 2]) -> Self {
         let lists = [PostingList::default(), PostingList::default()];
         DictionaryCursor { blocks, postings, positions, block: Vec::new(), next: 0, term: None, lists }
@@ -88,12 +88,12 @@ impl<'a, P: PageSource> DictionaryCursor<'a, P> {
         self.term.as_ref()
     }
 
-    /// The posting lists of the current term, by [`FIELDS`].
+    /// The posting lists of the current term, indexed by [`FIELDS`].
     pub fn lists(&self) -> &[PostingList; 2] {
         &self.lists
     }
 
-    /// Goes to the next term. `corrupt` makes the error for damaged bytes.
+    /// Moves to the next term. `corrupt` makes the error for damaged bytes.
     pub fn advance(&mut self, corrupt: impl Fn() -> StoreError) -> Result<(), StoreError> {
         self.lists.iter_mut().for_each(PostingList::clear);
         if self.next == self.block.len() {

@@ -14,17 +14,17 @@ use kit::store::StoreError;
 /// The most terms of a block.
 const BLOCK_TERMS: u32 = 256;
 
-/// A block ends once its terms have so many bytes.
+/// A block ends when its terms have this many bytes.
 const BLOCK_BYTES: usize = 8 << 10;
 
-/// Arrays are by [`super::FIELDS`].
+/// The sinks of the tables. Arrays are indexed by [`super::FIELDS`].
 pub struct DictionarySinks<S> {
     pub dictionary: S,
     pub postings: [S; 2],
     pub positions: [S; 2],
 }
 
-/// Writes the tables. Terms come in ascending order.
+/// Writes the tables. Terms must ascend.
 pub struct DictionaryWriter<S> {
     dictionary: TableWriter<S>,
     postings: [TableWriter<S>; 2],
@@ -36,7 +36,7 @@ pub struct DictionaryWriter<S> {
     references: Vec<u8>,
     term_count: u32,
     scratch: Vec<u8>,
-    /// The bytes of the longest position list.
+    /// The length of the longest position list, in bytes.
     longest_list: usize,
 }
 
@@ -71,7 +71,7 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> DictionaryWriter<S> {
         }
     }
 
-    /// `lists` are by [`super::FIELDS`].
+    /// `lists` is indexed by [`super::FIELDS`].
     pub fn push(&mut self, term: &str, lists: [&PostingList; 2]) -> Result<(), StoreError> {
         if self.term_count == BLOCK_TERMS || self.terms.len() > BLOCK_BYTES {
             self.end_block()?;

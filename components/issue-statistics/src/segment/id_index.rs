@@ -1,6 +1,5 @@
-//! The index from ids of issues to documents: ids ascending, in blocks. A block is pairs of
-//! variable-length numbers: the difference from the id before, and the (zigzag) difference from the
-//! document before.
+//! The index from issue ids to documents: ids ascending, in blocks. A block consists of pairs of variable-length
+//! numbers. A pair is the difference from the previous id and the zigzag difference from the previous document.
 
 use crate::table::{PageIndex, PageSource, Table, TableWriter};
 use crate::varint::{self, Reader, unzigzag, zigzag};
@@ -9,7 +8,7 @@ use kit::store::StoreError;
 /// Ids in a block.
 const BLOCK: usize = 512;
 
-/// Writes the table. Ids come in ascending order.
+/// Writes the table. Ids must ascend.
 pub struct IdIndexWriter<S> {
     table: TableWriter<S>,
     block: Vec<u8>,
@@ -54,7 +53,7 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> IdIndexWriter<S> {
     }
 }
 
-/// Calls `each` for every id and document of a block; `None` if the block is damaged.
+/// Calls `each` for every id and document of a block. `None` if the block is damaged.
 pub fn entries(key: &[u8], value: &[u8], mut each: impl FnMut(u64, u32)) -> Option<()> {
     let mut id = u64::from_be_bytes(key.try_into().ok()?);
     let mut document = 0_i64;
@@ -67,14 +66,14 @@ pub fn entries(key: &[u8], value: &[u8], mut each: impl FnMut(u64, u32)) -> Opti
     Some(())
 }
 
-/// The documents of `ids`, which ascend; ids that the segment does not have are skipped. Reads each
-/// block that may have one of them.
+/// The documents of `ids`, which ascend. Ids that are not in the segment are skipped. Reads each block that may contain
+/// one of them.
 pub fn documents<P: PageSource>(table: &Table<P>, ids: &[u64]) -> Result<Vec<u32>, StoreError> {
     let mut found = Vec::new();
     let mut rest = ids;
     while let Some(id) = rest.first() {
         let Some(entry) = table.floor(&id.to_be_bytes())? else {
-            // All ids of the table are above this one.
+            // All ids of the table are higher.
             rest = rest.get(1..).unwrap_or_default();
             continue;
         };

@@ -1,6 +1,6 @@
-//! Field lengths: how many [tokens](crate::text) the text of each document has, as variable-length
-//! numbers in blocks, under the first document of the block. Their sums are the first
-//! [positions](super::positions) of the documents.
+//! Field lengths: the number of [tokens](crate::text) in the text of each document. They are variable-length numbers in
+//! blocks, under the first document of the block. Their sums are the first [positions](super::positions) of the
+//! documents.
 
 use super::{Field, Segment, TableName};
 use crate::table::{PageIndex, TableWriter};
@@ -21,7 +21,7 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> LengthsWriter<S> {
         LengthsWriter { table: TableWriter::new(sink), block: Vec::new(), document_count: 0 }
     }
 
-    /// Adds the next document.
+    /// Adds the length of the next document.
     pub fn push(&mut self, length: u32) -> Result<(), StoreError> {
         varint::write(&mut self.block, u64::from(length));
         self.document_count += 1;
@@ -43,7 +43,7 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> LengthsWriter<S> {
     }
 }
 
-/// The first position of each document, and of the document that would come next.
+/// The first position of each document, and then the position after the last document.
 pub fn document_starts(segment: &Segment, field: Field) -> Result<Vec<u32>, StoreError> {
     let table = TableName::Lengths(field);
     let corrupt = || segment.corrupt(table);
@@ -62,16 +62,16 @@ pub fn document_starts(segment: &Segment, field: Field) -> Result<Vec<u32>, Stor
     if starts.len() == segment.document_count() as usize + 1 { Ok(starts) } else { Err(corrupt()) }
 }
 
-/// Finds the documents of positions that ascend.
+/// Finds the documents of ascending positions.
 pub struct DocumentLocator<'a> {
     starts: &'a [u32],
     document: usize,
-    /// The first position after the document.
+    /// The first position of the next document.
     end: u32,
 }
 
 impl<'a> DocumentLocator<'a> {
-    /// `starts` is the first position of each document, and of the one that would come next.
+    /// `starts` has the first position of each document, and then the position after the last document.
     pub fn new(starts: &'a [u32]) -> Self {
         DocumentLocator { starts, document: 0, end: starts.get(1).copied().unwrap_or(u32::MAX) }
     }
@@ -84,7 +84,7 @@ impl<'a> DocumentLocator<'a> {
         self.document as u32
     }
 
-    /// Exponential search: positions that follow one another are often near one another.
+    /// An exponential search: consecutive positions are often near each other.
     fn advance(&mut self, position: u32) {
         let is_at_or_before = |document: usize| self.starts.get(document).is_some_and(|start| *start <= position);
         let mut step = 1;

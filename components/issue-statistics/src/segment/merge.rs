@@ -1,6 +1,7 @@
-//! Merges several neighbouring segments into one, without superseded documents. All tables are read and
-//! written in order, a page of each at a time, so that memory does not grow with the segments; only the
-//! blocks of each n-gram and the position lists of one term are kept whole, and the merge policy bounds both.
+//! Merges several adjacent segments into one, without superseded documents.
+//!
+//! All tables are read and written in order, one page of each at a time. So memory does not grow with the segments.
+//! Only the blocks of each n-gram and the position lists of one term are kept whole. The merge policy bounds both.
 
 mod blocks;
 mod input;
@@ -19,8 +20,8 @@ use kit::store::StoreError;
 use std::collections::BTreeMap;
 use texts::{merge_affix, merge_dictionaries, merge_frequent_ngrams, merge_lengths};
 
-/// Writes the pages of the segment `id` out of `inputs`, which have one analyzer and `document_count` documents without
-/// tombstones. The caller saves the header.
+/// Merges `inputs` into the segment `id` and writes its pages. The inputs have one analyzer, and together
+/// `document_count` documents without tombstones. The caller saves the header.
 pub fn merge(
     inputs: &[MergeInput],
     document_count: u32,

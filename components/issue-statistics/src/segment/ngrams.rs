@@ -1,5 +1,5 @@
-//! The n-gram index: which blocks of the dictionary have terms with each n-gram. For the n-grams that
-//! very many terms have, the documents are stored too, so that a search for `e` unites nothing.
+//! The n-gram index: the blocks of the dictionary that have terms with each n-gram. For frequent n-grams, the documents
+//! are stored too, so that a search for `e` unites nothing.
 
 use super::field::{FIELDS, Field};
 use super::positions;
@@ -10,31 +10,31 @@ use crate::text::{self, Analyzer, Ngram};
 use kit::store::StoreError;
 use std::collections::BTreeMap;
 
-/// An n-gram is frequent if the document frequencies of its terms, which are the cost of their union, add up to more
-/// than so many times the documents of the segment, and to more than [`MIN_FREQUENT`].
+/// An n-gram is frequent if the document frequencies of its terms sum to more than both this factor times the documents
+/// of the segment and [`MIN_FREQUENT`]. The sum is the cost of uniting the posting lists.
 const FREQUENT_FACTOR: u64 = 4;
 const MIN_FREQUENT: u64 = 4096;
 
-/// About the bytes that an n-gram takes in memory beside its list.
+/// The approximate bytes of an n-gram in memory, without its list.
 pub const ENTRY_MEMORY: u64 = 100;
 
 /// The encoded documents of frequent n-grams.
 pub type FrequentNgrams = BTreeMap<(Field, Ngram), Vec<u8>>;
 
-/// Counts the longest n-grams of all terms, at each of their characters. The shorter ones follow from them:
-/// where a term has `abc`, it has `ab` and `a`.
+/// Counts the longest n-gram at each character of each term. The shorter ones follow: a term with `abc` also has `ab`
+/// and `a`.
 pub struct NgramCounts {
     analyzer: Analyzer,
     longest: FxHashMap<Ngram, Blocks>,
     block_count: u32,
 }
 
-/// The blocks of the dictionary with one n-gram.
+/// The dictionary blocks that have one n-gram.
 #[derive(Clone, Default)]
 struct Blocks {
-    /// Their ascending numbers, encoded as [positions].
+    /// The ascending numbers of the blocks, encoded as [positions].
     numbers: Vec<u8>,
-    /// The sums over all terms, by [`FIELDS`].
+    /// The sums over all terms, indexed by [`FIELDS`].
     document_frequencies: [u64; 2],
     /// The last number.
     last: u32,
@@ -51,7 +51,7 @@ impl NgramCounts {
         NgramCounts { analyzer, longest: FxHashMap::default(), block_count: 0 }
     }
 
-    /// Terms come in the order of the dictionary. `document_frequencies` are by [`FIELDS`].
+    /// Terms must come in the order of the dictionary. `document_frequencies` is indexed by [`FIELDS`].
     pub fn add_term(&mut self, term: &str, block: u32, document_frequencies: [u32; 2]) {
         self.block_count = block + 1;
         let document_frequencies = document_frequencies.map(u64::from);
@@ -78,7 +78,8 @@ impl NgramCounts {
     }
 }
 
-/// The n-grams of at most `length` characters that sorted ones begin with, each with the blocks of all of them.
+/// The distinct prefixes of at most `length` characters of sorted n-grams. Each has the blocks of all n-grams that
+/// begin with it.
 fn with_common_prefix(sorted: &[(Ngram, Blocks)], length: u32, block_count: u32) -> Vec<(Ngram, Blocks)> {
     let prefix = |(ngram, _): &(Ngram, Blocks)| text::ngram_prefix(*ngram, length);
     let mut groups = Vec::new();
@@ -91,7 +92,7 @@ fn with_common_prefix(sorted: &[(Ngram, Blocks)], length: u32, block_count: u32)
         let mut all = Blocks::default();
         for (_, blocks) in group {
             all.add_frequencies(blocks.document_frequencies);
-            // `None` is for damaged numbers; these were encoded here.
+            // `None` means damaged numbers. These were encoded here.
             let _ = positions::for_each(&blocks.numbers, |number| numbers.insert(number));
         }
         numbers.for_each(|number| positions::append(&mut all.numbers, number, &mut all.last));
@@ -104,12 +105,13 @@ fn with_common_prefix(sorted: &[(Ngram, Blocks)], length: u32, block_count: u32)
 pub struct Ngrams(Vec<(Ngram, Blocks)>);
 
 impl Ngrams {
-    /// About the bytes that they take.
+    /// The approximate bytes of all n-grams in memory.
     pub fn memory(&self) -> u64 {
         self.0.iter().map(|(_, blocks)| ENTRY_MEMORY + blocks.numbers.len() as u64).sum()
     }
 
-    /// The frequent n-grams of a segment with so many documents. If an n-gram is frequent, so are its prefixes.
+    /// The frequent n-grams of a segment with `document_count` documents. The prefixes of a frequent n-gram are
+    /// frequent, too.
     pub fn frequent(&self, document_count: u64) -> Vec<(Field, Ngram)> {
         let threshold = (FREQUENT_FACTOR * document_count).max(MIN_FREQUENT);
         let of = |(ngram, blocks): &(Ngram, Blocks)| {
@@ -128,7 +130,7 @@ impl Ngrams {
         let (mut value, mut numbers) = (Vec::new(), Vec::new());
         for (ngram, blocks) in &self.0 {
             numbers.clear();
-            // `None` is for damaged numbers; these were encoded here.
+            // `None` means damaged numbers. These were encoded here.
             let _ = positions::for_each(&blocks.numbers, |number| numbers.push(number));
             value.clear();
             set::encode(&mut value, &numbers);
@@ -145,7 +147,7 @@ impl Ngrams {
     }
 }
 
-/// Calls `each` for the longest n-grams of a term, if it is searched by its parts.
+/// Calls `each` for the longest n-grams of a term, if searches may match parts of the term.
 pub fn longest_of_term(term: &str, analyzer: Analyzer, each: impl FnMut(Ngram)) {
     if text::is_searched_by_part(term, analyzer) {
         text::longest_ngrams(term, each);
@@ -157,7 +159,7 @@ pub fn blocks_key(ngram: &str) -> Vec<u8> {
     [b"b", ngram.as_bytes()].concat()
 }
 
-/// Whether the entry is the blocks with an n-gram, and not the documents.
+/// Whether the entry has the blocks with an n-gram, and not its documents.
 pub fn is_of_blocks(entry: &Entry) -> bool {
     entry.key.starts_with(b"b")
 }
@@ -179,7 +181,7 @@ mod tests {
     fn shorter_ngrams_follow_from_the_longest() {
         let terms = ["a", "ab", "abab", "abcab", "b", "ba", "cab", "xé語", "語", " +ab", "\n"];
         let mut counts = NgramCounts::new(Analyzer::Runs);
-        // By text: the blocks, and the sums of the document frequencies.
+        // By text: the blocks, and the sums of document frequencies.
         let mut expected: BTreeMap<String, (Vec<u32>, [u64; 2])> = BTreeMap::new();
         for number in 0..300_u32 {
             let (term, block) = (terms[(number * 7 % 11) as usize], number / 4);

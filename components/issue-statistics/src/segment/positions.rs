@@ -1,18 +1,18 @@
-//! Encoded positions. The [tokens](crate::text) of a field are numbered on from document to document,
-//! with one unused number between two documents. So tokens are neighbours exactly if their positions
-//! are, whatever documents they are in. Positions are encoded ascending, each as its difference from
-//! the one before, the first from 0.
+//! Encoded positions. The [tokens](crate::text) of a field are numbered through all documents. One unused number
+//! separates two documents. So two tokens are adjacent exactly if their positions are.
+//!
+//! Positions are encoded ascending, each as its difference from the previous one, starting at 0.
 
 use crate::varint::{self, Reader};
 
-/// Appends a position, which is not below `last` and becomes `last`.
+/// Appends a position. It must not be below `last`, and becomes `last`.
 #[inline]
 pub fn append(into: &mut Vec<u8>, position: u32, last: &mut u32) {
     varint::write(into, u64::from(position - *last));
     *last = position;
 }
 
-/// Appends encoded positions, each `by` higher, and returns how many; `None` if they are damaged.
+/// Appends encoded positions, each increased by `by`, and returns their number. `None` if they are damaged.
 pub fn append_shifted(into: &mut Vec<u8>, encoded: &[u8], by: u32, last: &mut u32) -> Option<u32> {
     let mut rest = Reader(encoded);
     let first = rest.u32()?;
@@ -28,7 +28,7 @@ pub fn append_shifted(into: &mut Vec<u8>, encoded: &[u8], by: u32, last: &mut u3
     Some(count)
 }
 
-/// Calls `each` for every position; `None` if they are damaged.
+/// Calls `each` for every position. `None` if the bytes are damaged.
 #[inline]
 pub fn for_each(encoded: &[u8], mut each: impl FnMut(u32)) -> Option<()> {
     let mut rest = Reader(encoded);

@@ -1,4 +1,4 @@
-//! Posting lists: where a term occurs.
+//! Posting lists: the occurrences of a term.
 
 use super::{Field, positions};
 use crate::varint::Reader;
@@ -15,14 +15,14 @@ pub struct PostingList {
 }
 
 impl PostingList {
-    /// Empties it, and keeps its memory.
+    /// Empties the list and keeps its memory.
     pub fn clear(&mut self) {
         self.documents.clear();
         self.positions.clear();
         (self.position_count, self.last_position) = (0, 0);
     }
 
-    /// Adds an occurrence. Positions come in ascending order.
+    /// Adds an occurrence. Positions must ascend.
     #[inline]
     pub fn push(&mut self, document: u32, position: u32) {
         if self.documents.last() != Some(&document) {
@@ -33,12 +33,12 @@ impl PostingList {
     }
 }
 
-/// A term's entry in a block of the dictionary: its only posting, or where its posting lists are.
+/// The entry of a term in a block of the dictionary: its only posting, or a reference to its posting lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PostingsRef {
     /// The only occurrence of the term, inline.
     Inline { field: Field, document: u32, position: u32 },
-    /// The document frequency in titles and in descriptions. The lists are in tables of their own.
+    /// The document frequencies in titles and in descriptions. Other tables have the lists.
     Lists([u32; 2]),
 }
 
@@ -55,7 +55,7 @@ impl PostingsRef {
         })
     }
 
-    /// In how many documents the field has the term.
+    /// The number of documents whose field has the term.
     pub fn document_frequency(&self, field: Field) -> u32 {
         match self {
             PostingsRef::Inline { field: its, .. } => u32::from(*its == field),

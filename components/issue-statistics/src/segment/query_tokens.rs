@@ -1,21 +1,20 @@
-//! The tokens of a text that is searched for. The text may begin and end inside of a run, so its first
-//! and its last token are parts of terms; and whether the run is a [long](crate::text::Run::is_long) one
-//! is unknown, so there may be several readings.
+//! The tokens of a search text. The text may begin and end inside a run, so its first and its last token are parts of
+//! terms. The length of these runs is unknown; a [long](crate::text::Run::is_long) run has other tokens. So a text may
+//! have several tokenizations.
 
 use super::term_search::MatchKind;
-use crate::text::{self, Analyzer, PIECE_PREFIX, Run, RunKind};
+use crate::text::{self, Analyzer, BIGRAM_PREFIX, Run, RunKind};
 
 pub struct QueryToken {
     pub text: String,
     pub kind: MatchKind,
 }
 
-/// One after the other, without others between.
-pub type Reading = Vec<QueryToken>;
+/// Consecutive tokens.
+pub type Tokenization = Vec<QueryToken>;
 
-/// Every sequence of tokens that a document may have where it contains the folded `text`, which has no
-/// white space around.
-pub fn readings(text: &str, analyzer: Analyzer) -> Vec<Reading> {
+/// Every sequence of tokens that a document with the folded `text` may have. `text` has no white space at its ends.
+pub fn tokenizations(text: &str, analyzer: Analyzer) -> Vec<Tokenization> {
     if analyzer == Analyzer::Words {
         let mut words = Vec::new();
         text::tokens(text, analyzer, |word| words.push(word.to_owned()));
@@ -26,14 +25,14 @@ pub fn readings(text: &str, analyzer: Analyzer) -> Vec<Reading> {
     let runs: Vec<Run> = text::runs(text).collect();
     let mut all = Vec::new();
     for is_first_long in lengths(runs.first()) {
-        // The only run is both.
+        // The only run is the first and the last.
         let last = if runs.len() > 1 { lengths(runs.last()) } else { &[false] };
-        all.extend(last.iter().map(|is_last_long| reading(&runs, *is_first_long, *is_last_long)));
+        all.extend(last.iter().map(|is_last_long| tokenization(&runs, *is_first_long, *is_last_long)));
     }
     all
 }
 
-/// Whether the run in the text, of which this is a part, is long.
+/// The possible values for whether the run around `part` is long.
 fn lengths(part: Option<&Run>) -> &'static [bool] {
     match part {
         Some(part) if part.is_long() => &[true],
@@ -51,7 +50,7 @@ fn kind_of(is_first: bool, is_last: bool) -> MatchKind {
     }
 }
 
-fn reading(runs: &[Run], is_first_long: bool, is_last_long: bool) -> Reading {
+fn tokenization(runs: &[Run], is_first_long: bool, is_last_long: bool) -> Tokenization {
     let last = runs.len().saturating_sub(1);
     let is_long = |index: usize| {
         (index == 0 && is_first_long)
@@ -59,14 +58,14 @@ fn reading(runs: &[Run], is_first_long: bool, is_last_long: bool) -> Reading {
             || runs.get(index).is_some_and(|run| run.is_long())
     };
     let is_short_word = |index: usize| runs.get(index).is_none_or(|run| run.kind == RunKind::Word && !is_long(index));
-    let mut tokens = Reading::new();
+    let mut tokens = Tokenization::new();
     for (index, run) in runs.iter().enumerate() {
         let mut push = |text: &str, kind| tokens.push(QueryToken { text: text.to_owned(), kind });
         if is_long(index) {
             if index == last && run.text.chars().nth(1).is_none() {
-                push(&[PIECE_PREFIX, run.text].concat(), MatchKind::StartsWith);
+                push(&[BIGRAM_PREFIX, run.text].concat(), MatchKind::StartsWith);
             } else {
-                text::pieces(run.text, index != last, |piece| push(piece, MatchKind::Equals));
+                text::bigrams(run.text, index != last, |bigram| push(bigram, MatchKind::Equals));
             }
         } else if run.text != " " || !index.checked_sub(1).is_none_or(is_short_word) || !is_short_word(index + 1) {
             let is_word = run.kind == RunKind::Word;
@@ -87,8 +86,8 @@ mod tests {
             MatchKind::EndsWith => format!("*{}", token.text),
             MatchKind::Equals => token.text.clone(),
         };
-        let reading = |reading: &Reading| reading.iter().map(token).collect::<Vec<_>>().join("|");
-        readings(text, Analyzer::Runs).iter().map(reading).collect()
+        let tokenization = |tokenization: &Tokenization| tokenization.iter().map(token).collect::<Vec<_>>().join("|");
+        tokenizations(text, Analyzer::Runs).iter().map(tokenization).collect()
     }
 
     #[test]
@@ -98,7 +97,7 @@ mod tests {
         assert_eq!(
             shown("ab c"),
             ["*ab|c*", "*ab| | +c*", " +ab| +b| |c*", " +ab| +b| | +c*"],
-            "beside pieces a single space is a token"
+            "beside bigrams a single space is a token"
         );
         assert_eq!(shown("a  b c").first().unwrap(), "*a|  |b|c*");
         assert_eq!(shown("日本"), ["日|本"]);
@@ -109,8 +108,8 @@ mod tests {
     }
 
     #[test]
-    fn words_have_one_reading() {
-        let all = readings("b 日本 c", Analyzer::Words);
+    fn words_have_one_tokenization() {
+        let all = tokenizations("b 日本 c", Analyzer::Words);
         assert_eq!(all.len(), 1);
         assert_eq!(
             all[0].iter().map(|token| token.kind).collect::<Vec<_>>()[1..],

@@ -1,51 +1,50 @@
-//! The documents that contain a text, in any of its [readings](super::query_tokens).
+//! The documents that contain a text, in any of its [tokenizations](super::query_tokens).
 //!
-//! One token is a part of terms: the result is the union of the documents of all
-//! [matching terms](super::term_search). The documents with a frequent [n-gram](super::ngrams) are
-//! stored. Several tokens are a [phrase](super::phrase_search).
+//! A single token is a part of terms: the result unites the documents of all [matching terms](super::term_search). For
+//! a frequent [n-gram](super::ngrams) the documents are stored. Several tokens are a [phrase](super::phrase_search).
 
 use super::postings::PostingsRef;
-use super::query_tokens::{QueryToken, readings};
+use super::query_tokens::{QueryToken, tokenizations};
 use super::term_search::{MatchKind, for_each_match};
 use super::{Field, Segment, TableName, ngrams, phrase_search};
+use crate::query_cost::{LOOKUP_COST, QueryCost, SearchError};
 use crate::set::{self, Bitset};
 use crate::text;
-use crate::work::{LOOK_UP, SearchError, WorkBudget};
 use roaring::RoaringBitmap;
 
-/// The documents that have the folded `text`, which has no white space around, in one of `fields`.
+/// The documents with the folded `text` in one of `fields`. `text` has no white space at its ends.
 pub fn documents(
     segment: &Segment,
     text: &str,
     fields: &[Field],
-    work: &WorkBudget,
+    cost: &QueryCost,
 ) -> Result<RoaringBitmap, SearchError> {
     let mut found = RoaringBitmap::new();
-    for reading in readings(text, segment.header.analyzer) {
-        found |= match reading.as_slice() {
-            [token] => documents_with_token(segment, token, fields, work)?,
-            _ => phrase_search::documents(segment, reading, fields, work)?,
+    for tokenization in tokenizations(text, segment.header.analyzer) {
+        found |= match tokenization.as_slice() {
+            [token] => documents_with_token(segment, token, fields, cost)?,
+            _ => phrase_search::documents(segment, tokenization, fields, cost)?,
         };
     }
     Ok(found)
 }
 
-/// The documents that have a term with this part in one of `fields`.
+/// The documents with a term that contains `part`, in one of `fields`.
 pub fn documents_with_part(
     segment: &Segment,
     part: &str,
     fields: &[Field],
-    work: &WorkBudget,
+    cost: &QueryCost,
 ) -> Result<RoaringBitmap, SearchError> {
     let token = QueryToken { text: part.to_owned(), kind: MatchKind::Contains };
-    documents_with_token(segment, &token, fields, work)
+    documents_with_token(segment, &token, fields, cost)
 }
 
 fn documents_with_token(
     segment: &Segment,
     token: &QueryToken,
     fields: &[Field],
-    work: &WorkBudget,
+    cost: &QueryCost,
 ) -> Result<RoaringBitmap, SearchError> {
     let mut found = RoaringBitmap::new();
     let mut remaining = fields.to_vec();
@@ -59,21 +58,21 @@ fn documents_with_token(
         }
     }
     if !remaining.is_empty() {
-        found |= union_of_matches(segment, token, &remaining, work)?;
+        found |= union_of_matches(segment, token, &remaining, cost)?;
     }
     Ok(found)
 }
 
-/// The documents of all terms that match.
+/// The documents of all matching terms.
 fn union_of_matches(
     segment: &Segment,
     token: &QueryToken,
     fields: &[Field],
-    work: &WorkBudget,
+    cost: &QueryCost,
 ) -> Result<RoaringBitmap, SearchError> {
     let mut found = DocumentCollector::new(segment.document_count());
     let tables = fields.iter().map(|field| (*field, segment.table(TableName::Postings(*field)))).collect::<Vec<_>>();
-    for_each_match(segment, &token.text, token.kind, work, |term, reference| match reference {
+    for_each_match(segment, &token.text, token.kind, cost, |term, reference| match reference {
         PostingsRef::Inline { field, document, .. } => {
             if fields.contains(&field) {
                 found.insert(document);
@@ -84,7 +83,7 @@ fn union_of_matches(
             for (field, table) in tables.iter().filter(|(field, _)| reference.document_frequency(*field) > 0) {
                 let corrupt = || segment.corrupt(TableName::Postings(*field));
                 let encoded = table.get(&term)?.ok_or_else(corrupt)?;
-                work.spend(LOOK_UP + encoded.len() as u64)?;
+                cost.add(LOOKUP_COST + encoded.len() as u64)?;
                 found.union_encoded(&encoded, reference.document_frequency(*field)).ok_or_else(corrupt)?;
             }
             Ok(())
@@ -93,7 +92,7 @@ fn union_of_matches(
     Ok(found.finish())
 }
 
-/// Collects documents in a list while they are few, then in a bitset.
+/// Collects documents: few in a list, many in a bitset.
 struct DocumentCollector {
     document_count: u32,
     list: Vec<u32>,
@@ -105,7 +104,7 @@ impl DocumentCollector {
         DocumentCollector { document_count, list: Vec::new(), bitset: None }
     }
 
-    /// The bitset, if a list with `more` documents would be larger.
+    /// The bitset, if it is smaller than a list with `more` further documents.
     fn bitset(&mut self, more: usize) -> Option<&mut Bitset> {
         if self.bitset.is_none() && self.list.len() + more > self.document_count as usize / 32 {
             let mut bitset = Bitset::new(self.document_count);
@@ -122,7 +121,7 @@ impl DocumentCollector {
         }
     }
 
-    /// Adds an encoded set of `count` documents; `None` if its bytes are damaged.
+    /// Adds an encoded set of `count` documents. `None` if its bytes are damaged.
     fn union_encoded(&mut self, encoded: &[u8], count: u32) -> Option<()> {
         match self.bitset(count as usize) {
             Some(bitset) => bitset.union_encoded(encoded),

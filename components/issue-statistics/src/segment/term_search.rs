@@ -1,14 +1,14 @@
-//! Searches the dictionary for the terms that match a text. The n-grams of the text select the blocks
-//! that may have such terms; one substring search goes through all terms of a block.
+//! Searches the dictionary for the terms that match a text. The n-grams of the text select the blocks that may contain
+//! such terms. One substring search passes over all terms of a block.
 
 use super::dictionary::{DictionaryBlock, SEPARATOR};
 use super::ngrams;
 use super::postings::PostingsRef;
 use super::{Segment, TableName};
+use crate::query_cost::{LOOKUP_COST, QueryCost, SearchError};
 use crate::set;
 use crate::table::Entry;
 use crate::text;
-use crate::work::{LOOK_UP, SearchError, WorkBudget};
 use bytes::Bytes;
 use memchr::{memchr, memchr_iter, memmem};
 
@@ -21,7 +21,7 @@ pub enum MatchKind {
     Equals,
 }
 
-/// At most so many n-grams of a text are looked up: enough to select the blocks.
+/// The most n-grams of a text that are looked up. They suffice to select the blocks.
 const MAX_LOOKUPS: usize = 16;
 
 /// Calls `each` for every term that matches `text`, in ascending order.
@@ -29,12 +29,12 @@ pub fn for_each_match(
     segment: &Segment,
     text: &str,
     kind: MatchKind,
-    work: &WorkBudget,
+    cost: &QueryCost,
     mut each: impl FnMut(Bytes, PostingsRef) -> Result<(), SearchError>,
 ) -> Result<(), SearchError> {
     let table = segment.table(TableName::Dictionary);
     let corrupt = || segment.corrupt(TableName::Dictionary);
-    // A part of a word is no part of white space or of a piece.
+    // A part of a word is never a part of white space or of a bigram.
     let is_part = matches!(kind, MatchKind::Contains | MatchKind::EndsWith);
     let separator = &[SEPARATOR][..];
     let pattern = match kind {
@@ -47,14 +47,14 @@ pub fn for_each_match(
     let lead = usize::from(matches!(kind, MatchKind::StartsWith | MatchKind::Equals));
     let mut search_block = |entry: Entry| -> Result<(), SearchError> {
         let block = DictionaryBlock::parse(&entry).ok_or_else(corrupt)?;
-        work.spend(LOOK_UP)?;
-        work.spend_search(block.terms.len())?;
+        cost.add(LOOKUP_COST)?;
+        cost.add_search(block.terms.len())?;
         let found = matches_in_block(&block.terms, &finder, lead);
         let ordinals: Vec<usize> = found.iter().map(|(ordinal, _)| *ordinal).collect();
         let mut references = Vec::with_capacity(ordinals.len());
         block.references(&ordinals, |reference| references.push(reference)).ok_or_else(corrupt)?;
         for ((_, term), reference) in found.into_iter().zip(references) {
-            if !is_part || !std::str::from_utf8(&term).is_ok_and(text::is_space_or_piece) {
+            if !is_part || !std::str::from_utf8(&term).is_ok_and(text::is_space_or_bigram) {
                 each(term, reference)?;
             }
         }
@@ -64,7 +64,7 @@ pub fn for_each_match(
         return table.floor(text.as_bytes())?.map_or(Ok(()), search_block);
     }
     if kind == MatchKind::StartsWith {
-        // Terms with one prefix are neighbours.
+        // Terms with a common prefix are adjacent.
         for number in table.rank(text.as_bytes())?.unwrap_or(0)..table.index.entry_count {
             let block = table.nth(number)?;
             if block.key.as_ref() > text.as_bytes() && !block.key.starts_with(text.as_bytes()) {
@@ -74,14 +74,13 @@ pub fn for_each_match(
         }
         return Ok(());
     }
-    for block in candidate_blocks(segment, text, work)? {
+    for block in candidate_blocks(segment, text, cost)? {
         search_block(table.nth(block)?)?;
     }
     Ok(())
 }
 
-/// The matching terms of a block, each with its ordinal in the block. A match begins `lead` bytes
-/// before the text of the term.
+/// The matching terms of a block, each with its ordinal. A match begins `lead` bytes before the text of its term.
 fn matches_in_block(terms: &Bytes, finder: &memmem::Finder, lead: usize) -> Vec<(usize, Bytes)> {
     let mut found = Vec::new();
     let (mut from, mut counted, mut separators) = (0, 0, 0_usize);
@@ -95,14 +94,14 @@ fn matches_in_block(terms: &Bytes, finder: &memmem::Finder, lead: usize) -> Vec<
         let Some(end) = end else { break };
         found.push((separators.saturating_sub(1), terms.slice(start..end)));
         counted = end;
-        // The separator after this term is also the one before the next.
+        // The next term begins with the separator of this one.
         from = end;
     }
     found
 }
 
 /// The numbers of the blocks in which a term may contain `text`, ascending.
-fn candidate_blocks(segment: &Segment, text: &str, work: &WorkBudget) -> Result<Vec<u32>, SearchError> {
+fn candidate_blocks(segment: &Segment, text: &str, cost: &QueryCost) -> Result<Vec<u32>, SearchError> {
     let table = segment.table(TableName::Ngrams);
     let chars: Vec<char> = text.chars().collect();
     let windows: Vec<String> = match chars.len() {
@@ -114,7 +113,7 @@ fn candidate_blocks(segment: &Segment, text: &str, work: &WorkBudget) -> Result<
     let mut common: Option<Vec<u32>> = None;
     for ngram in windows.iter().step_by(step) {
         let Some(encoded) = table.get(&ngrams::blocks_key(ngram))? else { return Ok(Vec::new()) };
-        work.spend(LOOK_UP + encoded.len() as u64)?;
+        cost.add(LOOKUP_COST + encoded.len() as u64)?;
         let mut numbers = Vec::new();
         set::for_each(&encoded, |number| numbers.push(number)).ok_or_else(|| segment.corrupt(TableName::Ngrams))?;
         let both = match common {

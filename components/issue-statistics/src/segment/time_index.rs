@@ -1,13 +1,13 @@
-//! An index by time of creation or update: timestamps (milliseconds) ascending in blocks, each with its
-//! document, and cumulative sets.
+//! An index by creation or update time: blocks of ascending timestamps (milliseconds), each with its document, and
+//! cumulative sets.
 //!
 //! | key | value |
 //! |---|---|
 //! | `b`, the first timestamp of the block (8 bytes, big-endian, the sign bit inverted) and the number of the block (4) | a count, the differences between timestamps, then each document in 4 little-endian bytes |
 //! | `c` and a number `n` (4 bytes) | the set of all documents in the first `n` times [`BLOCKS_PER_SET`] blocks |
 //!
-//! A range costs two sets and at most `2 * BLOCKS_PER_SET` blocks, however many issues there are; two
-//! blocks if the whole blocks between are cached.
+//! A range reads two sets and at most `2 * BLOCKS_PER_SET` blocks, whatever the number of issues. It reads two blocks
+//! if the whole blocks between are cached.
 
 use crate::set::Bitset;
 use crate::table::{Entry, PageIndex, PageSource, Table, TableWriter};
@@ -45,7 +45,7 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> TimeIndexWriter<S> {
         }
     }
 
-    /// Timestamps come in ascending order.
+    /// Timestamps must ascend.
     pub fn push(&mut self, millis: i64, document: u32) -> Result<(), StoreError> {
         self.block.push((millis, document));
         if self.block.len() == BLOCK { self.end_block() } else { Ok(()) }
@@ -94,7 +94,7 @@ fn set_key(number: u32) -> Vec<u8> {
     [&b"c"[..], &number.to_be_bytes()].concat()
 }
 
-/// The first timestamp and the number of a block; `None` if the key is not that of a block.
+/// The first timestamp and the number of a block; `None` for another key.
 fn parse_block_key(key: &[u8]) -> Option<(i64, u32)> {
     let (millis, number) = key.strip_prefix(b"b")?.split_first_chunk::<8>()?;
     Some(((u64::from_be_bytes(*millis) ^ (1 << 63)) as i64, u32::from_be_bytes(number.try_into().ok()?)))
@@ -110,7 +110,7 @@ pub fn block_number(entry: &Entry) -> Option<u32> {
     Some(parse_block_key(&entry.key)?.1)
 }
 
-/// How many blocks a cumulative set is of; `None` if the entry is not a set or is damaged.
+/// The number of blocks that a cumulative set covers; `None` if the entry is not a set or is damaged.
 pub fn blocks_of_set(entry: &Entry) -> Option<usize> {
     let number = u32::from_be_bytes(entry.key.strip_prefix(b"c")?.try_into().ok()?);
     number.checked_mul(BLOCKS_PER_SET).map(|blocks| blocks as usize)
@@ -131,9 +131,9 @@ pub fn entries(entry: &Entry) -> Option<(Vec<i64>, impl Iterator<Item = u32> + '
     Some((timestamps, documents.iter().map(|bytes| u32::from_le_bytes(*bytes))))
 }
 
-/// The documents whose timestamp is in the range, both ends included; `None` is an open end. A range
-/// is whole blocks, whose documents `cached` takes from a cache or makes, and a part of a block at each
-/// end.
+/// The documents with a timestamp in the range, both ends included. `None` is an open end. A range consists of whole
+/// blocks and a part of a block at each end. `cached` takes the documents of the whole blocks from a cache, or makes
+/// them.
 pub fn range<P: PageSource>(
     table: &Table<P>,
     document_count: u32,
@@ -154,7 +154,7 @@ pub fn range<P: PageSource>(
     Ok(found)
 }
 
-/// The block in which a range ends, and the documents of that block up to and including the end.
+/// The block in which a range ends, and the documents of this block up to and including the end.
 #[derive(Default)]
 struct RangeEnd {
     block: u32,
@@ -182,7 +182,7 @@ fn documents_of_blocks<P: PageSource>(
     Ok(found.to_bitmap())
 }
 
-/// The documents of all blocks before this one.
+/// The documents of all earlier blocks.
 fn documents_before<P: PageSource>(table: &Table<P>, document_count: u32, block: u32) -> Result<Bitset, StoreError> {
     let corrupt = || table.pages.corrupt();
     let mut found = Bitset::new(document_count);
@@ -214,7 +214,7 @@ mod tests {
         }
     }
 
-    /// Document `n` has the timestamp `n / 3 * 10`, so that some share one.
+    /// Document `n` has the timestamp `n / 3 * 10`, so that documents share timestamps.
     const DOCUMENTS: u32 = 100_000;
 
     fn timestamp(document: u32) -> i64 {
@@ -235,7 +235,7 @@ mod tests {
         let index = writer.finish().unwrap();
         let memory = MemoryPages(pages);
         let table = Table { index: &index, pages: &memory };
-        // At and beside the borders of blocks and of sets, and ranges with no or all documents.
+        // Ranges end at or beside the borders of blocks and sets. Some contain no or all documents.
         let borders = [0, 1, 1023, 1024, 2048, 32_767, 32_768, 40_000, 65_536, 99_999].map(timestamp);
         let edges = borders.iter().flat_map(|at| [at - 10, at - 1, *at, at + 1]).chain([-500, 9_000_000]);
         let mut edges: Vec<Option<i64>> = edges.map(Some).chain([None]).collect();

@@ -5,7 +5,7 @@ use crate::manifest::{Manifest, SegmentInfo, TombstonesRef};
 use crate::segment::{Segment, SegmentHeader, consistency};
 use crate::set;
 use kit::maintenance::Maintain;
-use kit::reachability::{BlobId, KeyLayout, Node, GcSource, Tracer};
+use kit::reachability::{BlobId, GcSource, KeyLayout, Node, Tracer};
 use kit::root;
 use kit::store::StoreError;
 use std::rc::Rc;
@@ -23,14 +23,14 @@ impl GcSource for IndexStore {
         }
     }
 
-    /// The manifest names every blob in use. Retired blobs are garbage.
+    /// The manifest names every blob in use, so retired blobs are garbage.
     fn visit(&self, node: Node, tracer: &mut Tracer) -> Result<bool, StoreError> {
         match node {
             Node::Root(MANIFEST) => self.read_manifest()?.segments.iter().for_each(|info| {
                 tracer.mark_id(&info.id);
                 info.tombstones.iter().for_each(|tombstones| tracer.mark_id(&tombstones.id));
             }),
-            // The counter that the swap keeps beside the manifest.
+            // The swap keeps a counter beside the manifest.
             Node::Root(_) => return Ok(false),
             Node::Blob(blob) if tracer.check => self.check_blob(blob, tracer)?,
             Node::Blob(_) => {}
@@ -44,7 +44,7 @@ impl GcSource for IndexStore {
 }
 
 impl IndexStore {
-    /// Reads past the cache.
+    /// Reads the manifest and bypasses the cache.
     fn read_manifest(&self) -> Result<Manifest, StoreError> {
         Ok(root::read(&*self.env.store, MANIFEST)?.unwrap_or_default())
     }
@@ -64,15 +64,15 @@ impl IndexStore {
             }
             if let Some(tombstones) = info.tombstones.as_ref().filter(|tombstones| is(&tombstones.id)) {
                 let outcome = self.check_tombstones(tombstones, info.document_count, tracer);
-                self.note(blob, outcome, tracer)?;
+                self.tolerate_damage(blob, outcome, tracer)?;
             }
         }
         Ok(())
     }
 
-    /// Records damage of a blob, so that the check can go on; passes other errors through. A writer may have replaced
-    /// and deleted the blob during the check.
-    fn note<T>(
+    /// Records damage of a blob, so that the check can continue. Returns other errors. Damage is ignored if the
+    /// manifest no longer names the blob: a writer may have replaced and deleted it during the check.
+    fn tolerate_damage<T>(
         &self,
         blob: &BlobId,
         outcome: Result<T, StoreError>,
@@ -101,19 +101,19 @@ impl IndexStore {
         Ok(())
     }
 
-    /// Compares every page with its checksum. If a segment of an earlier build has none, its tables are compared with
-    /// one another, which reads each page once or twice more.
+    /// Compares every page with its checksum. A segment of an earlier build may lack checksums. Then its tables are
+    /// compared with each other, which reads each page once or twice more.
     fn check_segment(&self, blob: &BlobId, info: &SegmentInfo, tracer: &mut Tracer) -> Result<(), StoreError> {
-        let Some(header) = self.note(blob, self.check_header(info, tracer), tracer)? else { return Ok(()) };
+        let Some(header) = self.tolerate_damage(blob, self.check_header(info, tracer), tracer)? else { return Ok(()) };
         let mut is_complete = true;
         for (name, index) in &header.tables {
             for number in 0..index.blob_count() {
                 let page = self.blob(&page_key(&info.id, name, number), index.checksum(number));
-                let page = self.note(blob, page, tracer)?;
+                let page = self.tolerate_damage(blob, page, tracer)?;
                 is_complete &= page.is_some();
                 match page {
                     Some(page) => tracer.read(page.len()),
-                    // A damaged header can list any number of pages.
+                    // A damaged header may list any number of pages.
                     None if !index.has_checksums() => break,
                     None => {}
                 }
@@ -122,7 +122,7 @@ impl IndexStore {
         if is_complete && !header.has_checksums() {
             let uncached = self.without_page_cache();
             let segment = Segment { id: &info.id, header: Rc::new(header), page_store: &uncached };
-            self.note(blob, consistency::check(&segment), tracer)?;
+            self.tolerate_damage(blob, consistency::check(&segment), tracer)?;
         }
         Ok(())
     }

@@ -1,46 +1,46 @@
-//! Tokens: the parts of a text that the index has.
+//! Tokens: the parts of a text that the index contains.
 //!
-//! A text is cut into runs: words, white space, and single characters of scripts that are written without
-//! spaces (Han, kana, Thai, emoji and others). Each run is one token, except that
+//! A text is cut into runs: words, white space, and single characters of scripts that are written without spaces (Han,
+//! kana, Thai, emoji and others). Each run is one token, with two exceptions:
 //!
-//! - a single space between two words is no token: two neighbouring words have one space between them;
-//! - a run of more than [`MAX_RUN`] bytes becomes *pieces*: at each of its characters a token with that
-//!   character and the next, at the last one a token with that character alone.
+//! - A single space between two words is no token. Two adjacent words have one space between them.
+//! - A run of more than [`MAX_RUN`] bytes becomes *bigrams*. Each character and the next one are a token, and so is the
+//!   last character alone.
 //!
-//! So every term is short, and tokens that follow one another tell the text between exactly. Where a run
-//! ends depends on neighbouring characters only, so that a part of a text has the same runs as the text,
-//! but for the first and the last of them, which may be parts of longer ones.
+//! So every term is short, and consecutive tokens determine the text between them exactly. The end of a run depends on
+//! neighbouring characters only. So a part of a text has the same runs as the text, except that its first and last run
+//! may be shorter.
 
 use std::iter;
 
-/// How texts become tokens. A segment names the analyzer that made it.
+/// The rules by which texts become tokens. A segment names the analyzer that made it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Analyzer {
     /// Words of any length in all scripts, and runs of white space.
     #[default]
     Words,
-    /// As this module says.
+    /// The rules of this module.
     Runs,
 }
 
-/// The longest run that is one token, in bytes.
+/// The longest run that becomes one token, in bytes.
 pub const MAX_RUN: usize = 128;
 
-/// The beginning of every piece. No other token begins with a space and has anything else than white space.
-pub const PIECE_PREFIX: &str = " +";
+/// The beginning of every bigram token. Any other token that begins with a space consists of white space only.
+pub const BIGRAM_PREFIX: &str = " +";
 
-/// The first character of the scripts that are written without spaces, with few exceptions.
+/// The first character of scripts without spaces, with few exceptions.
 const FIRST_CHARACTER: char = '\u{e00}';
 
-/// Letters with accents of Latin and Greek, and punctuation, which are parts of words.
+/// Latin and Greek letters with accents, and punctuation. They are parts of words.
 const WORD_BLOCKS: std::ops::RangeInclusive<char> = '\u{1e00}'..='\u{206f}';
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunKind {
     Word,
     Space,
-    /// A character that is a run by itself.
+    /// A single character of a script without spaces.
     Character,
 }
 
@@ -48,7 +48,7 @@ impl RunKind {
     #[inline]
     pub fn of(char: char) -> Self {
         match char {
-            // The last white space is U+3000.
+            // The highest white space is U+3000.
             '\u{3001}'.. => RunKind::Character,
             char if char.is_whitespace() => RunKind::Space,
             char if char >= FIRST_CHARACTER && !WORD_BLOCKS.contains(&char) => RunKind::Character,
@@ -64,7 +64,7 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Whether it becomes pieces.
+    /// Whether the run becomes bigrams.
     pub fn is_long(&self) -> bool {
         self.text.len() > MAX_RUN
     }
@@ -87,7 +87,7 @@ pub fn runs(text: &str) -> impl Iterator<Item = Run<'_>> {
     })
 }
 
-/// Where the run that `text` begins with ends, in bytes.
+/// The length of the run at the beginning of `text`, in bytes.
 fn run_end(text: &str, kind: RunKind) -> usize {
     let is_other = |char: char| RunKind::of(char) != kind;
     let ascii = text.bytes().take_while(|byte| byte.is_ascii() && !is_other(char::from(*byte))).count();
@@ -108,7 +108,7 @@ pub fn tokens(text: &str, analyzer: Analyzer, mut each: impl FnMut(&str)) {
     let mut before: Option<Run> = None;
     while let Some(run) = runs.next() {
         match run {
-            run if run.is_long() => pieces(run.text, true, &mut each),
+            run if run.is_long() => bigrams(run.text, true, &mut each),
             Run { text: " ", .. } if !is_space_token(before.as_ref(), runs.peek()) => {}
             run => each(run.text),
         }
@@ -122,15 +122,15 @@ fn is_space_token(before: Option<&Run>, after: Option<&Run>) -> bool {
     is_other(before) || is_other(after)
 }
 
-/// Calls `each` for the pieces of a run, or of a part of one: without `is_end` the last character has no
-/// piece, because it is unknown which one follows.
-pub fn pieces(run: &str, is_end: bool, mut each: impl FnMut(&str)) {
-    let mut piece = String::with_capacity(PIECE_PREFIX.len() + 8);
+/// Calls `each` for the bigrams of a run, or of a part of one. Without `is_end`, the last character has no bigram,
+/// because the next character is unknown.
+pub fn bigrams(run: &str, is_end: bool, mut each: impl FnMut(&str)) {
+    let mut bigram = String::with_capacity(BIGRAM_PREFIX.len() + 8);
     let mut push = |characters: Option<&str>| {
-        piece.clear();
-        piece.push_str(PIECE_PREFIX);
-        piece.push_str(characters.unwrap_or_default());
-        each(&piece);
+        bigram.clear();
+        bigram.push_str(BIGRAM_PREFIX);
+        bigram.push_str(characters.unwrap_or_default());
+        each(&bigram);
     };
     let mut starts = run.char_indices().map(|(start, char)| (start, start + char.len_utf8()));
     let Some((mut start, _)) = starts.next() else { return };
@@ -159,15 +159,15 @@ pub fn words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether a token is white space or a piece: no word and no character.
-pub fn is_space_or_piece(token: &str) -> bool {
+/// Whether a token is white space or a bigram, and neither a word nor a character.
+pub fn is_space_or_bigram(token: &str) -> bool {
     token.starts_with(char::is_whitespace)
 }
 
-/// Whether a search for a part of a word may find this token.
+/// Whether a search for a part of a word may match this token.
 pub fn is_searched_by_part(token: &str, analyzer: Analyzer) -> bool {
     match analyzer {
-        Analyzer::Words => !is_space_or_piece(token),
+        Analyzer::Words => !is_space_or_bigram(token),
         Analyzer::Runs => token.chars().next().is_some_and(|char| RunKind::of(char) == RunKind::Word),
     }
 }
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn long_runs_become_pieces() {
+    fn long_runs_become_bigrams() {
         let short = "x".repeat(MAX_RUN);
         assert_eq!(all(&short, Analyzer::Runs).concat(), short);
         assert_eq!(all(&short, Analyzer::Runs).len(), 1);
@@ -218,13 +218,13 @@ mod tests {
         let spaces = all(&format!("a{}b", " ".repeat(MAX_RUN + 1)), Analyzer::Runs);
         assert_eq!((spaces.len(), &*spaces[1], &*spaces[MAX_RUN + 1]), (MAX_RUN + 3, " +  ", " + "));
         let mut part = Vec::new();
-        pieces("abc", false, |piece| part.push(piece.to_owned()));
+        bigrams("abc", false, |bigram| part.push(bigram.to_owned()));
         assert_eq!(part, [" +ab", " +bc"]);
     }
 
     #[test]
-    fn words_and_characters_are_told_from_pieces() {
-        assert!(is_space_or_piece("\n") && is_space_or_piece(" +ab") && !is_space_or_piece("a"));
+    fn words_and_characters_are_no_bigrams() {
+        assert!(is_space_or_bigram("\n") && is_space_or_bigram(" +ab") && !is_space_or_bigram("a"));
         assert!(is_searched_by_part("日", Analyzer::Words) && !is_searched_by_part("日", Analyzer::Runs));
         assert!(is_searched_by_part("a日", Analyzer::Words) && is_searched_by_part("ab", Analyzer::Runs));
     }

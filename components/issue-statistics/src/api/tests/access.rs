@@ -52,7 +52,7 @@ fn a_former_path_of_a_project_redirects() {
 }
 
 /// An issue in each project.
-fn spread(env: &Env) {
+fn import_one_for_each_project(env: &Env) {
     let lines: Vec<Value> = (0..4).map(|n| issue(n + 1, json!({"project_id": 100 + n, "author": {"id": 9}}))).collect();
     assert_eq!(import(env, &lines)["imported"]["issue"], 4);
 }
@@ -60,7 +60,7 @@ fn spread(env: &Env) {
 #[test]
 fn only_issues_of_readable_projects_count() {
     let env = forge();
-    spread(&env);
+    import_one_for_each_project(&env);
     let sees = |token: &str| all(&env, token, "issues_statistics?scope=all");
     assert_eq!(["root", "alice", "bob", "eve"].map(sees), [4, 2, 3, 1]);
     join(&env, 4, Source::Group(10), Role::Guest);
@@ -75,7 +75,7 @@ fn only_issues_of_readable_projects_count() {
 #[test]
 fn groups_count_everything_below_and_follow_a_move() {
     let env = forge();
-    spread(&env);
+    import_one_for_each_project(&env);
     let group = |path: &str| all(&env, "root", &format!("groups/{path}/issues_statistics"));
     assert_eq!(["10", "acme%2Fcore", "guild"].map(group), [3, 1, 0]);
     save_group(&env, 11, "core", Some(12), Visibility::Private);

@@ -1,9 +1,9 @@
-//! Authority that is taken away while the body of an import arrives.
+//! Permissions that an administrator loses while the body of an import arrives.
 
 use super::*;
 use bytes::Bytes;
 
-/// The answer to an import by `root`, of which `change` happens before the last part of its body arrives.
+/// The answer to an import by `root`. `change` happens before the last part of the body arrives.
 fn import_slowly(env: &Env, parts: Vec<String>, change: impl Fn(&Env) + 'static) -> TestResponse {
     let other = Env { instance_cache: Default::default(), ..env.clone() };
     let count = parts.len();

@@ -88,7 +88,7 @@ fn milestones() {
             ("not[milestone_id]=Any", 1),
         ],
     );
-    // Without the issue of the upcoming milestone, the next one is upcoming.
+    // Without an issue in the upcoming milestone, the milestone after it is upcoming.
     import(&env, &[issue(2, json!({}))]);
     check(&env, &[("milestone_id=Upcoming", 1), ("milestone_id=Upcoming&iids[]=3", 1)]);
 }

@@ -1,4 +1,4 @@
-//! Texts and questions that no person writes by hand.
+//! Extreme texts and queries: very long, very many values, very costly.
 
 use super::*;
 use fastrand::Rng;
@@ -8,7 +8,7 @@ fn searched(env: &Env, text: &str) -> u64 {
     all(env, "root", &format!("projects/100/issues_statistics?search={}", encode(&format!("\"{text}\""))))
 }
 
-/// Characters of a text, `length` from `start` on.
+/// `length` characters of a text, from `start` on.
 fn part(chars: &[char], start: usize, length: usize) -> String {
     chars[start..(start + length).min(chars.len())].iter().collect()
 }
@@ -79,15 +79,15 @@ fn too_many_values_of_an_issue_are_refused() {
     assert_eq!(report["errors"][0]["error"], "labels has more than 10000 values");
 }
 
-/// The answer to a count with at most `max_work` steps; the default if it is 0.
-fn limited(store: &MemoryStore, max_work: u64, query: &str) -> TestResponse {
-    let limit = if max_work == 0 { String::new() } else { max_work.to_string() };
+/// The answer to a count that may cost at most `max_cost`; 0 means the default.
+fn limited(store: &MemoryStore, max_cost: u64, query: &str) -> TestResponse {
+    let limit = if max_cost == 0 { String::new() } else { max_cost.to_string() };
     let env = kit::testing::env(store.clone(), &[("issues_max_work", &limit)]);
     get(&env, "root", &format!("issues_statistics?scope=all&{query}"))
 }
 
 #[test]
-fn a_question_has_a_bound_on_its_work() {
+fn the_cost_of_a_query_is_bounded() {
     let store = MemoryStore::default();
     let env = forge_on(store.clone());
     let text = "echo ".repeat(5000);
@@ -103,7 +103,7 @@ fn a_question_has_a_bound_on_its_work() {
 }
 
 #[test]
-fn a_repetition_does_the_same_work() {
+fn a_repeated_query_has_the_same_cost() {
     let store = MemoryStore::default();
     let env = forge_on(store.clone());
     import(&env, &(1..300).map(|id| issue(id, json!({"title": format!("w{id} common text")}))).collect::<Vec<_>>());
@@ -115,7 +115,7 @@ fn a_repetition_does_the_same_work() {
     let mut seen = [false; 2];
     for limit in (500..40_000).step_by(500) {
         let [first, rest @ ..] = outcomes(limit);
-        assert_eq!(rest, [first; 2], "with {limit} steps");
+        assert_eq!(rest, [first; 2], "with the limit {limit}");
         seen[usize::from(first == 200)] = true;
     }
     assert_eq!(seen, [true; 2]);
@@ -137,7 +137,7 @@ fn filters_with_thousands_of_values_are_bounded() {
 }
 
 #[test]
-fn deciding_about_many_projects_is_bounded_and_costs_the_same_at_every_repetition() {
+fn the_cost_of_many_projects_is_bounded_and_the_same_at_every_repetition() {
     let store = MemoryStore::default();
     let env = forge_on(store.clone());
     let projects = 1000;

@@ -1,7 +1,7 @@
 //! Imports: upserts, deletes, invalid lines, many segments.
 
 use super::*;
-use crate::cache::RETIREMENT;
+use crate::cache::RETENTION_MILLIS;
 use crate::manifest::Manifest;
 use bytes::Bytes;
 use directory::dependents;
@@ -89,12 +89,12 @@ fn replaced_segments_are_deleted_when_no_request_reads_them_any_more() {
     assert_eq!(total(&env), 21);
     let count = |ending: &str| store.keys().iter().filter(|key| key.contains(ending)).count();
     assert!(count("/head") > 40, "all segments are there");
-    let now = Timestamp::from_millis(env.now.millis() + RETIREMENT);
+    let now = Timestamp::from_millis(env.now.millis() + RETENTION_MILLIS);
     let later = Env { now, clock: Rc::new(now), ..env.clone() };
     import(&later, &[json!({"id": 1, "deleted": true})]);
     let manifest = manifest(&store);
     assert!(manifest.segments.len() < 10, "{manifest:?}");
-    // The import itself replaced a set of tombstones, and may have merged segments.
+    // The import itself replaced tombstones and may have merged segments.
     assert!(count("/head") < manifest.segments.len() + 8);
     assert!(count("/dead/") < manifest.segments.len() + 8);
     let named = |key: &&String| manifest.segments.iter().any(|info| key.contains(&info.id));

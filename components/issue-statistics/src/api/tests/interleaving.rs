@@ -1,7 +1,7 @@
-//! Requests that are interrupted by others, at every operation of the store.
+//! Another request interrupts a request at each of its store operations.
 
 use super::*;
-use crate::cache::RETIREMENT;
+use crate::cache::RETENTION_MILLIS;
 use kit::Timestamp;
 use kit::store::{CompareAndSwap, Store, StoreError, SwapOutcome};
 use std::cell::{Cell, RefCell};
@@ -92,7 +92,7 @@ impl CompareAndSwap for InterruptedSwap {
     }
 }
 
-/// An environment of another instance: its cache is empty and its ids are its own.
+/// The environment of another instance, with an empty cache and other ids.
 fn instance(store: impl Store + 'static, number: usize) -> Env {
     let env = kit::testing::env(store, &[]);
     env.entropy.fill(&mut vec![0; 8 + 80_000 * number]);
@@ -103,7 +103,7 @@ fn lines(ids: std::ops::Range<u64>, title: &str) -> Vec<Value> {
     ids.map(|id| issue(id, json!({"title": format!("{title} {id}")}))).collect()
 }
 
-/// Three segments; one more has them merged.
+/// Three segments. One more import merges them.
 fn forge_before_a_merge() -> MemoryStore {
     let store = MemoryStore::default();
     let env = forge_on(store.clone());
@@ -111,7 +111,7 @@ fn forge_before_a_merge() -> MemoryStore {
     store
 }
 
-/// Calls `check` with an interruption at each of its operations, until it ends before the interruption.
+/// Calls `check` once for each store operation and interrupts it there, until a call ends without interruption.
 fn at_every_operation(interrupt: fn(&MemoryStore), check: impl Fn(&InterruptedStore, &MemoryStore)) {
     at_every_operation_on(forge_before_a_merge, interrupt, check);
 }
@@ -137,18 +137,18 @@ fn at_every_operation_on(
 
 const SEARCH: &str = "issues_statistics?scope=all&search=%22text+1%22&labels=None";
 
-/// An import that replaces the segments of all before, twice.
+/// Imports twice and so replaces all earlier segments.
 fn replace_segments(store: &MemoryStore) {
     let env = instance(store.clone(), 1);
     import(&env, &lines(1..6, "new text"));
     import(&env, &lines(3..6, "new text"));
 }
 
-/// The same, and the replaced segments are gone.
+/// The second import comes so late that it also deletes the replaced segments.
 fn replace_and_delete_segments(store: &MemoryStore) {
     let env = instance(store.clone(), 1);
     import(&env, &lines(1..6, "new text"));
-    let now = Timestamp::from_millis(env.now.millis() + RETIREMENT);
+    let now = Timestamp::from_millis(env.now.millis() + RETENTION_MILLIS);
     import(&Env { now, clock: Rc::new(now), ..env }, &lines(3..6, "new text"));
 }
 
@@ -158,7 +158,7 @@ fn a_count_is_right_whenever_segments_are_replaced() {
         at_every_operation(interrupt, |interrupted, _| {
             let answer = get(&instance(interrupted.clone(), 2), "root", SEARCH);
             assert_eq!(answer.status, 200, "{}", answer.body);
-            // Issues 1 and 10 to 15, whichever of their texts.
+            // Issue 1 and issues 10 to 15, in their old or new texts.
             assert_eq!(answer.body["statistics"]["counts"]["all"], 7);
         });
     }
@@ -193,7 +193,7 @@ fn end_the_role(store: &MemoryStore) {
     change(&env, |changes| changes.member(Source::Project(101), 2), end);
 }
 
-/// An instance remembers a user's access as it is in the catalog's revision.
+/// An instance caches the access of a user for one revision of the catalog.
 #[test]
 fn a_role_that_ends_during_a_count_is_not_remembered() {
     at_every_operation_on(forge_with_a_reporter, end_the_role, |interrupted, _| {

@@ -89,7 +89,7 @@ fn every_damaged_blob_is_reported() {
         let good = store.get(key).unwrap().unwrap();
         store.delete(key).unwrap();
         assert_eq!(run(&env, "fsck", "failed").0, 1, "{key} is missing");
-        // A cut bitmap would be a valid shorter set.
+        // A truncated bitmap would be a valid, smaller set.
         let cut = if key.contains("/dead/") { &b"x"[..] } else { &good[..good.len() / 2] };
         store.set(key, cut).unwrap();
         assert_eq!(run(&env, "fsck", "failed").0, 1, "{key} is cut");
@@ -109,7 +109,7 @@ fn every_damaged_blob_is_reported() {
     }
 }
 
-/// The keys of the blobs in use, but for the headers of segments.
+/// The keys of all blobs in use except the headers of segments.
 fn pages_and_tombstones(store: &MemoryStore) -> Vec<String> {
     let is_blob = |key: &String| key.contains("v1/segment/") && !key.ends_with("/head") || key.contains("v1/dead/");
     store.keys().into_iter().filter(is_blob).collect()
@@ -119,7 +119,7 @@ fn heads(store: &MemoryStore) -> Vec<String> {
     store.keys().into_iter().filter(|key| key.ends_with("/head")).collect()
 }
 
-/// Some bits of a blob: of its first byte, of one in the middle and of the last one.
+/// Copies of a blob, each with one changed bit: in the first, a middle or the last byte.
 fn with_changed_bits(good: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     [0, good.len() / 2, good.len() - 1].into_iter().flat_map(move |byte| {
         [1, 2, 0x40].into_iter().map(move |bit| {
@@ -150,7 +150,7 @@ fn a_check_finds_every_changed_bit() {
     assert_eq!(found, (2, vec![first, second]), "each damaged page of a segment is named");
 }
 
-/// The counts of queries that read each table, in a new instance each; `None` is 500.
+/// The counts of queries that together read each table. Each query has a new instance; `None` is 500.
 fn counts_of_each_table(env: &Env) -> Vec<Option<Value>> {
     ["created_after=2020-01-01", "updated_before=2030-01-01", "search=text", "search=ex", "search=%22text+1%22"]
         .map(|query| {
@@ -201,7 +201,7 @@ fn a_damaged_page_of_ids_ends_an_import() {
     assert_eq!(send_body(&env, Method::POST, "/api/v4/import/issues", "root", line.into()).status, 500);
 }
 
-/// Makes the index as earlier builds wrote it.
+/// Removes all checksums, as in an index of an earlier build.
 fn remove_checksums(store: &MemoryStore) {
     fn remove(value: &mut Value) {
         match value {

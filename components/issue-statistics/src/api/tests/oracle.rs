@@ -1,5 +1,4 @@
-//! Random issues, callers and queries: each count is compared with a plain count over all issues in
-//! memory.
+//! Random issues, callers and queries. Each count is compared with a plain count over all issues in memory.
 
 mod issues;
 mod queries;
@@ -14,7 +13,7 @@ fn chance(rng: &mut Rng, percent: u64) -> bool {
     rng.u64(..100) < percent
 }
 
-/// The access of each user to projects 100 to 106: may read issues, is a planner.
+/// Whether a user may read the issues of projects 100 to 106, and whether they are a planner there.
 fn access(user: u64, project: u64) -> (bool, bool) {
     if user == 1 {
         // The issues of 105 are disabled, and 106 does not exist.
@@ -72,7 +71,7 @@ fn compare(seed: u64, rounds: u64, changes: u64, queries: u64) {
     let mut found = 0;
     for round in 0..rounds {
         let mut lines = Vec::new();
-        // Sizes differ, so that there are segments of all sizes.
+        // Imports differ in size, so that segments do, too.
         let size = if round % 3 == 0 { changes } else { rng.u64(1..=changes / 10 + 1) };
         for _ in 0..size {
             let id = rng.u64(1..=changes * 2);
@@ -87,7 +86,7 @@ fn compare(seed: u64, rounds: u64, changes: u64, queries: u64) {
         }
         let report = import(&env, &lines);
         assert_eq!(report["failed"], 0, "{report}");
-        // A warm instance, and one with an empty cache.
+        // An instance with a filled cache, and an instance with an empty cache.
         let fresh = kit::testing::env(store.clone(), &[]);
         for number in 0..queries {
             let (token, me) = rng.choice(USERS).unwrap();

@@ -1,9 +1,9 @@
-//! A user with a deleted one's id is not the author or an assignee of the latter's issues, and has not reacted to them.
+//! A new user with the id of a deleted user does not inherit their issues, assignments and reactions.
 
 use super::*;
 use kit::store::Store as _;
 
-/// Deletes a user, and makes another one with the id, whose token is their name.
+/// Deletes a user and creates another one with the same id, whose token is their name.
 fn replace(env: &Env, id: u64, username: &str) {
     change(env, |changes| changes.delete_user(id), || dependents::delete_user(env, id).unwrap());
     save_user(env, id, username);
@@ -22,7 +22,7 @@ const OWN: [&str; 5] = [
     "my_reaction_emoji=Any",
 ];
 
-/// Two confidential issues and a public one, by user 2 or assigned to them, with a reaction of theirs.
+/// Two confidential issues and a public one. User 2 is author, assignee, and reacted, in this order.
 fn issues(first: u64) -> [Value; 3] {
     [
         issue(first, json!({"confidential": true})),
@@ -44,7 +44,7 @@ fn confidential_issues_are_hidden_from_the_next_user_with_the_id() {
     replace(&env, 2, "amy");
     assert_eq!(sees(&env, "amy", OWN), [0; 5]);
     assert_eq!(sees(&env, "root", [""]), [6]);
-    // Issues that were imported before their author have the first one with the id.
+    // An issue imported before its author belongs to the first user with the id.
     import(&env, &[issue(21, json!({"confidential": true, "author": {"id": 8}}))]);
     save_user(&env, 8, "ann");
     assert_eq!(sees(&env, "ann", ["scope=created_by_me"]), [1]);
@@ -71,7 +71,7 @@ fn user_filters_match_the_current_user_with_the_id() {
     assert_eq!(sees(&env, "root", queries), [0, 0, 0, 0, 0, 3, 3, 3, 3]);
     import(&env, &issues(11));
     assert_eq!(sees(&env, "root", queries), [1, 1, 1, 1, 1, 5, 5, 5, 5]);
-    // A deleted user counts as the first one with the id, if there was one only.
+    // A deleted user counts as the first user with the id, unless the id was reused.
     change(&env, |changes| changes.delete_user(3), || dependents::delete_user(&env, 3).unwrap());
     import(&env, &[issue(21, json!({"author": {"id": 3}}))]);
     assert_eq!(sees(&env, "root", ["author_id=3"]), [1]);
@@ -93,15 +93,15 @@ fn a_banned_user_hides_no_issues_of_the_deleted_one() {
     assert_eq!(counts(), [2, 2], "the issues are of others");
 }
 
-/// An earlier build does not tell the catalog that a banned user is a later one with the id: their issues are hidden
-/// all the same.
+/// The catalog of an earlier build does not record that a banned user has a reused id. Their issues are hidden all the
+/// same.
 #[test]
 fn issues_of_a_user_banned_by_an_earlier_build_are_hidden() {
     let (store, earlier) = (MemoryStore::default(), MemoryStore::default());
     let env = forge_on(store.clone());
     replace(&env, 4, "ed");
     import(&env, &[issue(1, json!({"author": {"id": 4}})), issue(2, json!({}))]);
-    // To the catalog of that build, user 4 is the first one.
+    // In the catalog of that build, user 4 is the first user with the id.
     let env = forge_on(earlier.clone());
     save_user_as(&env, 4, "eve", UserState::Banned);
     for key in store.keys().iter().filter(|key| key.starts_with("issue-statistics/")) {

@@ -3,8 +3,8 @@
 use super::*;
 use kit::testing::FailingStore;
 
-/// Imports some lines with each operation failing in turn. Afterwards either all lines are applied or
-/// none, and the import can be repeated. It is answered with an error if they are not applied.
+/// Imports some lines while each store operation fails in turn. Afterwards either all lines or none are applied, and
+/// the client can repeat the import. If the lines are not applied, the response is an error.
 #[test]
 fn an_import_is_applied_as_a_whole_or_not_at_all() {
     let mut operations = 0;

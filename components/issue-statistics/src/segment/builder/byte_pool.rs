@@ -1,17 +1,17 @@
-//! Memory for very many lists that grow byte by byte: slices of large blocks, each slice of a list larger
-//! than the one before and linked from it. Nothing is moved or freed, so the memory in use is known.
+//! Memory for very many lists that grow byte by byte. A list consists of slices of large blocks. Each slice links to
+//! the next, larger one. Bytes are never moved or freed, so the memory in use is known.
 
-/// Bytes in a block. No slice crosses two blocks.
+/// Bytes in a block. A slice never crosses two blocks.
 const BLOCK: usize = 64 << 10;
 
-/// The sizes of the slices of a list, the first to the last; further ones are as the last. A slice ends
-/// with the address of the next.
+/// The sizes of the slices of a list, in order. Further slices are as large as the last one. A slice ends with the
+/// address of the next slice.
 const SLICES: [usize; 12] = [12, 24, 48, 96, 192, 384, 768, 1536, 3072, 6144, 12_288, 24_576];
 
 /// The bytes of an address.
 const LINK: usize = 4;
 
-/// A place in the pool: a block and an offset.
+/// A location in the pool: a block and an offset.
 pub type Address = u32;
 
 #[derive(Default)]
@@ -23,10 +23,10 @@ pub struct BytePool {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ByteList {
     first: Address,
-    /// Where the next byte goes.
+    /// The location of the next byte.
     next: Address,
-    /// The bytes that are left in the last slice.
-    room: u16,
+    /// The free bytes of the last slice.
+    remaining: u16,
     slices: u16,
 }
 
@@ -36,7 +36,7 @@ impl BytePool {
         self.blocks.len() * BLOCK
     }
 
-    /// Room for `length` bytes, one after the other. More than a block has get one of their own.
+    /// Allocates `length` consecutive bytes. A request for more bytes than a block gets a block of its own.
     fn allocate(&mut self, length: usize) -> Address {
         let used = self.blocks.last().map_or(BLOCK, Vec::len);
         if used + length > BLOCK {
@@ -54,13 +54,13 @@ impl BytePool {
         self.blocks.get_mut(number)?.get_mut(offset..offset + length)
     }
 
-    /// `length` bytes from `address` on; none if the pool does not have them.
+    /// `length` bytes from `address` on; empty if the pool does not have them.
     pub fn bytes(&self, address: Address, length: usize) -> &[u8] {
         let (number, offset) = (address as usize / BLOCK, address as usize % BLOCK);
         self.blocks.get(number).and_then(|block| block.get(offset..offset + length)).unwrap_or_default()
     }
 
-    /// Keeps `bytes`, which are read with [`Self::bytes`].
+    /// Stores `bytes`, to be read with [`Self::bytes`].
     pub fn store(&mut self, bytes: &[u8]) -> Address {
         let address = self.allocate(bytes.len());
         if let Some(to) = self.bytes_mut(address, bytes.len()) {
@@ -72,27 +72,27 @@ impl BytePool {
     /// Appends a byte to a list.
     #[inline]
     pub fn push(&mut self, list: &mut ByteList, byte: u8) {
-        if list.room == 0 {
+        if list.remaining == 0 {
             self.add_slice(list);
         }
         if let Some([to]) = self.bytes_mut(list.next, 1) {
             *to = byte;
         }
         list.next += 1;
-        list.room -= 1;
+        list.remaining -= 1;
     }
 
     /// Appends bytes to a list.
     #[inline]
     pub fn extend(&mut self, list: &mut ByteList, bytes: &[u8]) {
-        if bytes.len() > usize::from(list.room) {
+        if bytes.len() > usize::from(list.remaining) {
             return bytes.iter().for_each(|byte| self.push(list, *byte));
         }
         if let Some(to) = self.bytes_mut(list.next, bytes.len()) {
             to.copy_from_slice(bytes);
         }
         list.next += bytes.len() as Address;
-        list.room -= bytes.len() as u16;
+        list.remaining -= bytes.len() as u16;
     }
 
     fn add_slice(&mut self, list: &mut ByteList) {
@@ -104,7 +104,7 @@ impl BytePool {
             link.copy_from_slice(&slice.to_le_bytes());
         }
         list.next = slice;
-        list.room = (size - LINK) as u16;
+        list.remaining = (size - LINK) as u16;
         list.slices = list.slices.saturating_add(1);
     }
 
@@ -115,7 +115,7 @@ impl BytePool {
         for number in 0..list.slices {
             let length = slice_size(number) - LINK;
             if number + 1 == list.slices {
-                into.extend_from_slice(self.bytes(slice, length - usize::from(list.room)));
+                into.extend_from_slice(self.bytes(slice, length - usize::from(list.remaining)));
             } else {
                 into.extend_from_slice(self.bytes(slice, length));
                 let link = self.bytes(slice + length as Address, LINK);
@@ -139,7 +139,7 @@ mod tests {
         let mut lists = [ByteList::default(); 7];
         let text = pool.store(b"between");
         for number in 0..200_000_usize {
-            // Lengths differ: some end at a link, and some are empty.
+            // Lengths differ: some lists end at a link, and some are empty.
             let list = number % 7;
             if number < [0, 7, 70, 700, 7000, 70_000, 200_000][list] {
                 match list {

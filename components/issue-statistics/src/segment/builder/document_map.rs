@@ -1,21 +1,21 @@
-//! Finds the documents of positions in a batch: the terms of logs occur once each, so that there are hundreds
-//! of thousands of short lists, in no order.
+//! Finds the documents of positions in a batch. Most terms of logs occur once. So a batch has hundreds of thousands of
+//! short lists, in no order.
 
 use super::term_table::TermTable;
 use crate::segment::positions;
 use crate::segment::postings::PostingList;
 
-/// The first document of every few positions, so that a look-up is a step or two.
+/// The document of the first position in each bucket, so that a look-up takes a step or two.
 pub struct DocumentMap<'a> {
     starts: &'a [u32],
-    /// The documents of the first positions of buckets. A bucket has as many positions as the average document.
+    /// The document of the first position in each bucket. A bucket has about as many positions as the average document.
     buckets: Vec<u32>,
-    /// The positions in a bucket are 2 to the power of this.
+    /// The binary logarithm of the number of positions in a bucket.
     shift: u32,
 }
 
 impl<'a> DocumentMap<'a> {
-    /// `starts` is the first position of each document, and of the one that would come next.
+    /// `starts` has the first position of each document, and then the position after the last document.
     pub fn new(starts: &'a [u32]) -> Self {
         let (documents, end) = match starts {
             [documents @ .., end] => (documents, *end),
@@ -33,7 +33,7 @@ impl<'a> DocumentMap<'a> {
         DocumentMap { starts, buckets, shift }
     }
 
-    /// The document of a position, and the first position after the document.
+    /// The document of a position, and the first position of the next document.
     pub fn document_of(&self, position: u32) -> (u32, u32) {
         let bucket = (position >> self.shift) as usize;
         let first = self.buckets.get(bucket).copied().unwrap_or_default();
@@ -50,7 +50,7 @@ impl<'a> DocumentMap<'a> {
         list.position_count = terms.count(number);
         let PostingList { documents, positions, last_position, .. } = list;
         let mut end = 0;
-        // `None` is for damaged positions; these were encoded here.
+        // `None` means damaged positions. These were encoded here.
         let _ = positions::for_each(positions, |position| {
             if position >= end {
                 let document;

@@ -1,5 +1,5 @@
-//! Frequent affixes and n-grams, which very many terms of a batch have in common. The terms are visited in the order in
-//! which they are in memory, once for each affix, and once for all n-grams.
+//! Frequent affixes and n-grams, which very many terms of a batch have in common. Terms are visited in memory order,
+//! once for each affix and once for all n-grams.
 
 use super::document_map::DocumentMap;
 use super::ngram_filter::NgramFilter;
@@ -11,7 +11,7 @@ use crate::segment::{ngrams, positions};
 use crate::set::Bitset;
 use crate::text::{self, Analyzer, Ngram};
 
-/// The positions of the terms with an affix; all are below `end`.
+/// The positions of the terms with an affix. All positions are below `end`.
 pub fn positions_with_affix(
     (terms, analyzer): (&TermTable, Analyzer),
     (affix, text): (Affix, &str),
@@ -25,15 +25,15 @@ pub fn positions_with_affix(
             && std::str::from_utf8(term).is_ok_and(|term| text::is_searched_by_part(term, analyzer))
         {
             terms.read(number, &mut encoded);
-            // `None` is for damaged positions; these were encoded here.
+            // `None` means damaged positions. These were encoded here.
             let _ = positions::for_each(&encoded, |position| found.insert(position));
         }
     }
     found
 }
 
-/// The documents of the terms with each of these n-grams; all are below `document_count`. The prefixes of each
-/// n-gram are among them.
+/// The documents of the terms with each of the n-grams `of`. All documents are below `document_count`. `of` also
+/// contains the prefixes of each n-gram.
 pub fn documents_with_ngrams(
     (terms, analyzer): (&TermTable, Analyzer),
     documents: &DocumentMap,
@@ -49,9 +49,9 @@ pub fn documents_with_ngrams(
     of.iter().for_each(|ngram| _ = filter.insert(*ngram));
     let index_of = |ngram: Ngram| if filter.may_contain(ngram) { indexes.get(&ngram).copied() } else { None };
     let (mut of_term, mut list) = (Vec::new(), PostingList::default());
-    // The last term with each n-gram, which may have it several times.
+    // The last term with each n-gram. A term may contain an n-gram several times.
     let mut last_terms = vec![u32::MAX; of.len()];
-    // How many n-grams each document was not found to have yet.
+    // For each document, how many n-grams were not found in it yet.
     let mut missing = vec![of.len() as u32; document_count as usize];
     for number in 0..terms.len() as u32 {
         let only = terms.only_number(number).map(|position| documents.document_of(position).0);

@@ -1,9 +1,9 @@
-//! A set of n-grams, approximately: a bit for each hash. It tells about how many there are, and which ones
-//! are surely not among them.
+//! An approximate set of n-grams: one bit for each hash. It estimates their number, and it knows for sure that some
+//! n-grams are absent.
 
 use crate::text::Ngram;
 
-/// As many bits as make a count of [`super::MAX_NGRAMS`] about a tenth too low.
+/// The binary logarithm of the number of bits. A count of [`super::MAX_NGRAMS`] is then about a tenth too low.
 const BITS: u32 = 20;
 
 #[derive(Default)]
@@ -12,21 +12,21 @@ pub struct NgramFilter {
     count: u32,
 }
 
-/// The word of a bit, and the bit in it.
+/// The index of the word that has the bit of an n-gram, and the bit in this word.
 #[inline]
-fn place(ngram: Ngram) -> (usize, u64) {
+fn bit_of(ngram: Ngram) -> (usize, u64) {
     let hash = ngram.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - BITS);
     ((hash / 64) as usize, 1 << (hash % 64))
 }
 
 impl NgramFilter {
-    /// True if it is surely new.
+    /// Adds an n-gram. True if it is certainly new.
     #[inline]
     pub fn insert(&mut self, ngram: Ngram) -> bool {
         if self.seen.is_empty() {
             self.seen = vec![0; 1 << (BITS - 6)];
         }
-        let (word, bit) = place(ngram);
+        let (word, bit) = bit_of(ngram);
         let Some(word) = self.seen.get_mut(word) else { return false };
         let is_new = *word & bit == 0;
         self.count += u32::from(is_new);
@@ -34,14 +34,14 @@ impl NgramFilter {
         is_new
     }
 
-    /// False if it was surely not inserted.
+    /// False if the n-gram was certainly not inserted.
     #[inline]
     pub fn may_contain(&self, ngram: Ngram) -> bool {
-        let (word, bit) = place(ngram);
+        let (word, bit) = bit_of(ngram);
         self.seen.get(word).is_some_and(|word| word & bit != 0)
     }
 
-    /// About how many were inserted.
+    /// The approximate number of n-grams that were inserted.
     pub fn count(&self) -> u32 {
         self.count
     }

@@ -1,5 +1,5 @@
-//! The terms of a batch, each with the ascending numbers at which it occurs: documents or positions. A term
-//! that occurs once takes some 40 bytes and its text, because most terms of logs and hashes do.
+//! The terms of a batch, each with the ascending numbers of its occurrences: documents or positions. A term that occurs
+//! once takes about 40 bytes and its text. Most terms of logs and hashes occur once.
 
 use super::byte_pool::{Address, ByteList, BytePool};
 use crate::varint;
@@ -7,17 +7,17 @@ use hashbrown::HashTable;
 use rustc_hash::FxHasher;
 use std::hash::Hasher as _;
 
-/// Terms in a block of the list of terms, which grows block by block.
+/// Terms in a block. The list of terms grows block by block.
 const BLOCK: usize = 4096;
 
-/// Bytes of a hash table for each of its places.
-const PLACE: usize = size_of::<u32>() + 1;
+/// The bytes of the hash table for each of its slots.
+const SLOT_BYTES: usize = size_of::<u32>() + 1;
 
 #[derive(Default)]
 pub struct TermTable {
     pool: BytePool,
     terms: Vec<Vec<Term>>,
-    /// The numbers of the terms, by text.
+    /// The indexes of the terms, by text.
     numbers: HashTable<u32>,
 }
 
@@ -25,17 +25,17 @@ struct Term {
     text: Address,
     length: u32,
     hash: u32,
-    /// How many numbers.
+    /// How many numbers the term has.
     count: u32,
     last: u32,
-    /// The numbers as varints of their differences, the first from 0; empty if there is one only.
+    /// The numbers as varints of their differences, starting at 0. Empty if the term has one number.
     encoded: ByteList,
 }
 
 impl TermTable {
-    /// Bytes in use, reserved ones included.
+    /// Bytes in use, including reserved ones.
     pub fn memory(&self) -> usize {
-        self.pool.memory() + self.terms.len() * BLOCK * size_of::<Term>() + self.numbers.capacity() * PLACE
+        self.pool.memory() + self.terms.len() * BLOCK * size_of::<Term>() + self.numbers.capacity() * SLOT_BYTES
     }
 
     pub fn len(&self) -> usize {
@@ -55,12 +55,12 @@ impl TermTable {
         self.term(number).map_or(0, |term| term.count)
     }
 
-    /// The number of a term that has one only.
+    /// The only number of a term; `None` if the term has several.
     pub fn only_number(&self, number: u32) -> Option<u32> {
         self.term(number).filter(|term| term.count == 1).map(|term| term.last)
     }
 
-    /// Adds a number of a term, which is not below its last one. True if the term is new.
+    /// Adds a number of a term. The number must not be below the last one. True if the term is new.
     #[inline]
     pub fn push(&mut self, text: &[u8], number: u32) -> bool {
         let hash = hash(text);
@@ -76,7 +76,7 @@ impl TermTable {
         }
     }
 
-    /// The same, but a number that is the last one already is not added again.
+    /// The same, but does not repeat the last number.
     pub fn push_once(&mut self, text: &[u8], number: u32) {
         let hash = hash(text);
         match self.find(text, hash) {
@@ -125,7 +125,7 @@ impl TermTable {
         term.count += 1;
     }
 
-    /// Replaces `into` by the numbers of a term, as varints of their differences, the first from 0.
+    /// Replaces `into` by the numbers of a term, as varints of their differences, starting at 0.
     pub fn read(&self, number: u32, into: &mut Vec<u8>) {
         into.clear();
         match self.term(number) {
@@ -135,9 +135,9 @@ impl TermTable {
         }
     }
 
-    /// The numbers of all terms, in the order of their texts.
+    /// The indexes of all terms, in the order of their texts.
     pub fn sorted(&self) -> Vec<u32> {
-        // Most pairs of texts differ in their first bytes.
+        // Most pairs of texts already differ in their first bytes.
         let prefix = |text: &[u8]| {
             let mut first = [0; 8];
             first.iter_mut().zip(text).for_each(|(to, from)| *to = *from);
@@ -158,7 +158,7 @@ fn hash(text: &[u8]) -> u32 {
     hasher.finish() as u32
 }
 
-/// A hash table takes the place from the low bits of a hash and a tag from the high ones.
+/// A hash table takes the slot from the low bits of a hash, and a tag from the high bits.
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

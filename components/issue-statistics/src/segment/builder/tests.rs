@@ -4,7 +4,7 @@ use crate::store::IndexStore;
 use fastrand::Rng;
 use kit::testing::{MemoryStore, env};
 
-/// The size of a batch when it is full, and the memory of its tables.
+/// A full batch and the number of its documents.
 fn filled(mut description: impl FnMut(u64) -> String) -> (SegmentBuilder, u32) {
     let mut batch = SegmentBuilder::default();
     let mut id = 0;
@@ -34,7 +34,7 @@ fn a_batch_is_bounded_by_the_memory_of_its_tables() {
 #[test]
 fn a_batch_is_bounded_by_its_ngrams() {
     let mut rng = Rng::with_seed(1);
-    // Letters of many alphabets in one word each.
+    // Each word has letters of many alphabets.
     let letters = |_| (0..40).map(|_| rng.char('\u{250}'..'\u{950}')).collect();
     let (batch, documents) = filled(letters);
     assert!(documents < 3000 && batch.ngrams.count() < MAX_NGRAMS + 1000, "{documents}");

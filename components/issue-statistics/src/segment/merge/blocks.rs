@@ -33,7 +33,7 @@ pub fn merge_facets(inputs: &[MergeInput], mut table: TableWriter<PageSink>) -> 
     table.finish()
 }
 
-/// The entries of the blocks of one input. A block is read when the one before is used up.
+/// The entries of the blocks of one input. The next block is read when the entries of the previous one are used up.
 struct BlockQueue<'a, T> {
     input: &'a MergeInput<'a>,
     table: TableName,
@@ -46,7 +46,7 @@ impl<'a, T> BlockQueue<'a, T> {
         Ok(BlockQueue { input, table, cursor: input.cursor(table)?, entries: VecDeque::new() })
     }
 
-    /// Reads blocks until there is an entry. `read` passes on the entries of a block.
+    /// Reads blocks until there is an entry. `read` passes the entries of a block on.
     fn fill(&mut self, read: impl Fn(&MergeInput, &Entry, &mut dyn FnMut(T)) -> Option<()>) -> Result<(), StoreError> {
         while self.entries.is_empty() {
             let Some(block) = self.cursor.next()? else { break };
@@ -58,8 +58,8 @@ impl<'a, T> BlockQueue<'a, T> {
     }
 }
 
-/// Calls `each` for the entries of all inputs, in ascending order. `read` passes on the entries of a
-/// block that are kept, with new document numbers; `None` if the block is damaged.
+/// Calls `each` for the entries of all inputs, in ascending order. `read` passes on the entries that are kept, with new
+/// document numbers. It returns `None` if the block is damaged.
 fn merge_blocks<T: Ord + Copy>(
     inputs: &[MergeInput],
     table: TableName,
@@ -113,7 +113,7 @@ pub fn merge_times(
         inputs,
         name,
         |input, block, keep| {
-            // The cumulative sets after the blocks are made anew.
+            // The writer makes new cumulative sets.
             if time_index::is_block(block) {
                 let (timestamps, documents) = time_index::entries(block)?;
                 let both = timestamps.into_iter().zip(documents);

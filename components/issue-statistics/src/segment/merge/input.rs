@@ -1,17 +1,17 @@
-//! A segment that is merged, and the new numbers of its documents and positions.
+//! An input segment of a merge, and the new numbers of its documents and positions.
 
 use crate::segment::{Segment, SegmentPages, TableName};
 use crate::table::Cursor;
 use kit::store::StoreError;
 use roaring::RoaringBitmap;
 
-/// A segment that is merged into another.
+/// An input segment of a merge.
 pub struct MergeInput<'a> {
     pub segment: Segment<'a>,
     pub tombstones: RoaringBitmap,
-    /// The new number of the first document that is kept.
+    /// The new number of the first document without a tombstone.
     pub first: u32,
-    /// The new number of each document, or [`SUPERSEDED`]; empty without tombstones.
+    /// The new number of each document, or [`SUPERSEDED`]. Empty without tombstones.
     new_numbers: Vec<u32>,
 }
 
@@ -51,8 +51,8 @@ impl<'a> MergeInput<'a> {
 
 /// How the positions of one input and field map to those of the merged segment.
 pub enum PositionMap {
-    /// All rise by so many: the input has no tombstones.
+    /// All positions increase by this number: the input has no tombstones.
     Shift(u32),
-    /// The first position of each document, old and new.
+    /// The old and the new first position of each document.
     PerDocument { old_starts: Vec<u32>, new_starts: Vec<u32> },
 }

@@ -1,6 +1,7 @@
 //! Merges the tables of texts: lengths, dictionaries with their posting lists, affixes and n-grams.
 
 use super::input::{MergeInput, PositionMap};
+use crate::query_cost::{QueryCost, SearchError};
 use crate::segment::affixes::{self, Affix};
 use crate::segment::dictionary::DictionaryCursor;
 use crate::segment::dictionary_writer::DictionaryWriter;
@@ -12,10 +13,9 @@ use crate::segment::{Field, PageSink, TableName, positions, substring_search};
 use crate::set::Bitset;
 use crate::table::{Cursor, PageIndex};
 use crate::text::{self, Ngram};
-use crate::work::{SearchError, WorkBudget};
 use kit::store::StoreError;
 
-/// Also returns the position after the last one, and adds the map of each input to `maps`.
+/// Also returns the position after the last one. Adds the map of each input to `maps`.
 pub fn merge_lengths(
     inputs: &[MergeInput],
     field: Field,
@@ -87,7 +87,7 @@ pub fn merge_dictionaries<'s>(
     Ok(table)
 }
 
-/// Appends the occurrences in documents without tombstones; `None` if `from` is damaged.
+/// Appends the occurrences in documents without tombstones. `None` if `from` is damaged.
 fn append(to: &mut PostingList, from: &PostingList, input: &MergeInput, map: &PositionMap) -> Option<()> {
     if from.documents.is_empty() {
         return Some(());
@@ -116,7 +116,7 @@ fn append(to: &mut PostingList, from: &PostingList, input: &MergeInput, map: &Po
     }
 }
 
-/// The positions of a frequent affix, as each input has stored them or else finds them.
+/// The positions of a frequent affix. An input without stored positions searches for them.
 pub fn merge_affix(
     inputs: &[MergeInput],
     maps: &[PositionMap],
@@ -125,15 +125,15 @@ pub fn merge_affix(
     (affix, text): (Affix, &str),
 ) -> Result<Bitset, StoreError> {
     let kind = if affix == Affix::Prefix { MatchKind::StartsWith } else { MatchKind::EndsWith };
-    let work = WorkBudget::unlimited();
+    let cost = QueryCost::unlimited();
     let search = |input: &MergeInput, found: &mut Bitset, by: u32| -> Result<(), SearchError> {
-        if !affixes::insert_stored(&input.segment, field, affix, text, found, by, &work)? {
+        if !affixes::insert_stored(&input.segment, field, affix, text, found, by, &cost)? {
             let mut terms = Vec::new();
-            for_each_match(&input.segment, text, kind, &work, |term, reference| {
+            for_each_match(&input.segment, text, kind, &cost, |term, reference| {
                 terms.push((term, reference));
                 Ok(())
             })?;
-            affixes::insert_terms(&input.segment, field, &terms, found, by, &work)?;
+            affixes::insert_terms(&input.segment, field, &terms, found, by, &cost)?;
         }
         Ok(())
     };
@@ -163,7 +163,7 @@ pub fn merge_affix(
     Ok(all)
 }
 
-/// The encoded documents of the frequent n-grams, as each input has stored them or else finds them.
+/// The encoded documents of the frequent n-grams. An input without stored documents searches for them.
 pub fn merge_frequent_ngrams(
     inputs: &[MergeInput],
     frequent: Vec<(Field, Ngram)>,
@@ -180,8 +180,7 @@ pub fn merge_frequent_ngrams(
                 shifted.ok_or_else(|| input.segment.corrupt(TableName::Ngrams))?;
                 continue;
             }
-            let found =
-                substring_search::documents_with_part(&input.segment, &text, &[field], &WorkBudget::unlimited());
+            let found = substring_search::documents_with_part(&input.segment, &text, &[field], &QueryCost::unlimited());
             let found = found.map_err(SearchError::into_store_error)?;
             let kept = found.iter().filter_map(|document| input.new_number(document));
             kept.for_each(|document| documents.insert(document));

@@ -1,4 +1,4 @@
-//! Random issues: few words, labels, dates and users, so that queries find some.
+//! Random issues. They share few words, labels, dates and users, so that queries match some.
 
 use super::chance;
 use fastrand::Rng;
@@ -52,7 +52,7 @@ fn run(rng: &mut Rng) -> String {
         3 => many(rng, &["😀", "👩\u{200d}💻", "🇩🇪", "✅", "❤\u{fe0f}", "x"], 5),
         4 => many(rng, &["שלום", "مرحبا", "עולם", "عالم", "-"], 3),
         5 => many(rng, &["ภาษา", "ไทย", "ab", "don’t", "việt"], 4),
-        // Around the length at which a run becomes pieces.
+        // Around the length from which a run becomes bigrams.
         6 => many(rng, &["a", "b", "ab"], 300),
         7 => "data:".to_owned() + &many(rng, &["A", "q", "é", "/", "+"], 200),
         _ => rng.choice(["\n", " ", "\t "]).unwrap().repeat(rng.usize(..200)),

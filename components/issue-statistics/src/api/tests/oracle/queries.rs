@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 pub struct Query {
     pub parameters: Vec<String>,
-    /// An issue matches if all of these hold.
+    /// An issue matches if all of these predicates hold.
     pub tests: Vec<Test>,
 }
 
@@ -260,7 +260,7 @@ fn part(rng: &mut Rng, source: &str) -> String {
     source.chars().skip(from).take(rng.usize(1..=most)).collect()
 }
 
-/// Words of a text with the white space between them; of the first and the last a few characters.
+/// Words of a text with the white space between them, but only a few characters of the first and last word.
 fn phrase_with_affixes(rng: &mut Rng, source: &str) -> String {
     let source: Vec<char> = source.chars().collect();
     let starts: Vec<usize> = (1..source.len()).filter(|at| source[at - 1].is_whitespace()).collect();
@@ -269,7 +269,7 @@ fn phrase_with_affixes(rng: &mut Rng, source: &str) -> String {
     }
     let first = rng.usize(..starts.len());
     let last = (first + rng.usize(..4)).min(starts.len() - 1);
-    // Before the first white space, and after the last.
+    // The phrase begins before the first white space and ends after the last.
     let from = (0..starts[first]).rev().find(|at| !source[*at].is_whitespace()).unwrap_or(0);
     let from = from.saturating_sub(rng.usize(..4));
     let to = (starts[last] + rng.usize(1..=4)).min(source.len());
