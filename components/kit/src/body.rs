@@ -13,7 +13,7 @@ pub type Chunk = Result<Bytes, BodyError>;
 pub enum BodyError {
     /// The peer closed the connection, or its framing was wrong.
     Peer(String),
-    /// Storage failed while the body was produced. The head is sent by then, so the body is cut off visibly.
+    /// Storage failed while the body was produced. The head is already sent, so the connection is cut.
     Storage(String),
     /// The upstream server whose response is passed on closed the connection early, or timed out.
     Upstream(String),

@@ -51,8 +51,9 @@ impl Timestamp {
         Timestamp::parse_calendar(text).or_else(|| Timestamp::parse_calendar(&with_calendar_date(text)?))
     }
 
-    /// Reads a date in the informal forms that the reference service accepts, with or without a time: `10/03/2024` (the
-    /// day first), `10 Mar 2024`, `Sun, 10 Mar 2024 09:00:00 GMT`, `2024-03`. It also reads the time `24:00:00`.
+    /// Reads a date in the informal forms that the reference service accepts, with or without a time. Examples are
+    /// `10/03/2024` (the day first), `10 Mar 2024`, `Sun, 10 Mar 2024 09:00:00 GMT` and `2024-03`. It also reads the
+    /// time `24:00:00`.
     pub fn parse_informal(text: &str) -> Option<Self> {
         if let Some((day, rest)) = text.split_once("24:00").filter(|(day, _)| day.ends_with(['T', 't', ' '])) {
             let zone = rest.strip_prefix(":00").unwrap_or(rest);

@@ -9,7 +9,7 @@
 //!
 //! - *Writes under way*: the ids of a request's blobs contain the time at which the request, or its batch of an import,
 //!   began. A request older than [`LONGEST_WRITE`] does not swap ([`is_too_late`]). So a blob that is older than
-//!   [`GRACE`] when the run begins is in a root by then, or never will be. A root that names another blob during the
+//!   [`GRACE`] when the run begins is already in a root, or never will be. A root that names another blob during the
 //!   run names one that was reachable, and marked, before.
 //! - *Reads under way*: a reader may hold a root that was replaced just before the marking. So the sweep begins
 //!   [`SETTLE`] after the marking, which is longer than a request may take to its response.
@@ -19,9 +19,9 @@
 //!   does not mark its blobs. A removal in several steps removes the root last, so the next run can repeat an
 //!   interrupted one.
 //! - *Damage*: a root that cannot be read ends the run, because its blobs are unknown, unless it has a failure domain
-//!   ([`GcSource::failure_domain`]). Then the run removes nothing in that domain, reports the damage, and goes on.
+//!   ([`GcSource::failure_domain`]). Then the run removes nothing in that domain, reports the damage, and continues.
 //! - *Damage of a root's owner*: the record that says whether the owner was deleted may be unreadable. Then the run
-//!   keeps the root, marks its blobs, reports the record, and goes on.
+//!   keeps the root, marks its blobs, reports the record, and continues.
 //!
 //! An area whose blobs have other names decides which of them are old ([`GcSource::is_garbage`]).
 

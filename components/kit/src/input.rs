@@ -18,8 +18,8 @@ pub enum Input {
 }
 
 impl Input {
-    /// Reads the body of a request, of at most `limit` bytes. Errors: 400 if the body does not parse as its media type
-    /// or is JSON but no object; 413 beyond the limit; 415 for a media type other than JSON and forms.
+    /// Reads the body of a request, of at most `limit` bytes. 400 if the body does not parse as its media type, or is
+    /// JSON but no object. 413 beyond the limit. 415 for a media type other than JSON and forms.
     pub async fn read(request: Request, limit: u64) -> Result<Self, Error> {
         let media_type = request.media_type();
         let boundary = request.header(CONTENT_TYPE).and_then(multipart::boundary);

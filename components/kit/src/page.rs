@@ -11,7 +11,7 @@ const DEFAULT_PER_PAGE: u64 = 20;
 /// The most rows per page. A larger `per_page` is reduced to it without an error.
 const MAX_PER_PAGE: u64 = 100;
 
-/// The most rows for which the headers have a total. As in the reference service, a longer list has none.
+/// The most rows for which the headers have a total, as in the reference service.
 const MAX_TOTAL: u64 = 10_000;
 
 /// The requested page of a list.

@@ -219,7 +219,7 @@ impl<'a> Validation<'a> {
         self.coerce(name, Timestamp::parse)
     }
 
-    /// One of `allowed`, exactly.
+    /// Exactly one of `allowed`.
     pub fn one_of(&self, name: &str, allowed: &[&str]) -> Option<&'a str> {
         let text = self.text(name)?;
         if !allowed.contains(&text) {

@@ -1,25 +1,25 @@
-//! Rate limits: at most so many requests per caller in a window of time.
+//! Rate limits: a bound on the requests of each caller in a window of time.
 //!
 //! An area limits an endpoint with one call:
 //!
 //! ```ignore
-//! rate_limit::check(&env, &rate_limit::RateLimit { variable: "issues_search_rate_limit", seconds: 60, keys: "issue-statistics/v1/rate/" }, &caller)?;
+//! let limit = RateLimit { variable: "issues_search_rate_limit", seconds: 60, keys: "issue-statistics/v1/rate/" };
+//! rate_limit::check(&env, &limit, &caller)?;
 //! ```
 //!
 //! The variable holds the number of requests; empty or 0 disables the limit at no cost.
 //!
-//! Counts are in the store, so they hold across instances and hosts. Callers are hashed to a fixed
-//! number of roots ([`SLOTS`]), each of which holds only the callers of the present window, so the
-//! stored size does not grow with the number of callers ever seen. The hash has a stored random key, so a
-//! client cannot choose addresses that share a root with another client's. A full root forgets its caller
-//! with the fewest requests, so strangers cannot have anyone refused.
+//! Counts are in the store, so they hold across instances and hosts. A hash assigns callers to a fixed number of roots.
+//! Each root holds only the callers of the present window, so former callers take no space. The hash has a stored
+//! random key, so a client cannot choose addresses that share a root with another client's. A full root evicts its
+//! caller with the fewest requests, so a flood of callers gets no other caller refused.
 //!
-//! A store that cannot count, because it is full or locked, stops no request: until it can again, an instance that
-//! has no permits left counts by itself, from the beginning of a window.
+//! A store that cannot count, because it is full or locked, stops no request. Meanwhile an instance without permits
+//! counts in its memory, from the beginning of a window.
 //!
-//! A counted request costs one read and one swap, whose flush is shared with concurrent writers; a
-//! refused request costs the read alone. Limits that are on by default must cost less: [`check_leased`]
-//! takes several permits at once, and an instance counts those in its memory.
+//! A counted request costs one read and one swap, whose flush is shared with concurrent writers. A refused request
+//! costs the read only. A limit that is on by default must cost less: with [`check_leased`] an instance takes several
+//! permits at once and counts them in its memory.
 
 use crate::clock::Timestamp;
 use crate::env::Env;
@@ -37,26 +37,26 @@ use std::rc::Rc;
 /// The number of roots. Callers in one root wait for each other's swaps.
 const SLOTS: u64 = 1024;
 
-/// The most callers of one root in one window, so that a flood of addresses cannot grow it.
+/// The most callers of one root in one window. It bounds the root's size in a flood of addresses.
 const MAX_CALLERS: usize = 1000;
 
-/// The most distinct items of a caller that a root remembers. Beyond, each request counts.
+/// The most distinct items of a caller in a root. Beyond it, each request counts.
 const MAX_ITEMS: usize = 1000;
 
-/// The most callers whose leases an instance remembers.
+/// The most callers whose leases an instance caches.
 const MAX_LEASES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(4095);
 
 /// A rate limit.
 pub struct RateLimit<'a> {
-    /// The variable with the number of requests per caller and window. It names the limit in a refusal.
+    /// The variable with the number of requests per caller and window. The response 429 names it.
     pub variable: &'a str,
-    /// The length of the window.
+    /// The length of the window, in seconds.
     pub seconds: i64,
     /// The key prefix of this limit's roots.
     pub keys: &'a str,
 }
 
-/// The random key of the hash that chooses a caller's slot.
+/// The random key of the hash that assigns a caller to a slot.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct HashKey {
     key: u64,
@@ -72,7 +72,7 @@ struct Slot {
 struct Window {
     began: Timestamp,
     count: u64,
-    /// Names the call that counted last. Earlier builds wrote none.
+    /// The id of the call that counted last. Earlier builds did not write it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last: Option<u32>,
     /// The distinct items that were counted ([`check_distinct`]).
@@ -84,7 +84,7 @@ struct Window {
 pub fn check(env: &Env, limit: &RateLimit, caller: &str) -> Result<(), Error> {
     match env.variables.number(limit.variable, 0) {
         0 => Ok(()),
-        allowed => match take(env, limit, allowed, caller, Wanted::up_to(1)) {
+        allowed => match take(env, limit, allowed, caller, Demand::up_to(1)) {
             Ok(lease) if lease.permits == 0 => Err(lease.refusal(env, limit)),
             Ok(_) => Ok(()),
             Err(_) => count_leased(env, limit, caller, |_| Lease::of_instance(env, allowed)),
@@ -92,11 +92,10 @@ pub fn check(env: &Env, limit: &RateLimit, caller: &str) -> Result<(), Error> {
     }
 }
 
-/// The same with a `default` for a variable that is unset, where 0 disables the limit too. An instance takes the
-/// permits of several requests at once, so that most requests cost nothing: a quarter as many as it has used in the
-/// window, 1 at first and `max_lease` at most. Permits that an instance takes and does not use are lost to the caller.
-/// A caller therefore gets four fifths of the allowed requests at least, however many instances there are and however
-/// short they live, and never more than are allowed.
+/// Like [`check`], with a `default` for an unset variable, and with leases: an instance takes several permits at once,
+/// so that most requests cost nothing. It takes a quarter of the permits that it has used in the window, at least 1 and
+/// at most `max_lease`. Unused permits of an instance are lost to the caller. So a caller gets at least four fifths of
+/// the allowed requests and never more, for any number and lifetime of instances.
 pub fn check_leased(env: &Env, limit: &RateLimit, default: u64, max_lease: u64, caller: &str) -> Result<(), Error> {
     let allowed = env.variables.number(limit.variable, default);
     if allowed == 0 {
@@ -104,38 +103,38 @@ pub fn check_leased(env: &Env, limit: &RateLimit, default: u64, max_lease: u64, 
     }
     count_leased(env, limit, caller, |used| {
         let wanted = (used / 4).clamp(1, max_lease.max(1));
-        take(env, limit, allowed, caller, Wanted::up_to(wanted)).unwrap_or_else(|_| Lease::of_instance(env, allowed))
+        take(env, limit, allowed, caller, Demand::up_to(wanted)).unwrap_or_else(|_| Lease::of_instance(env, allowed))
     })
 }
 
-/// Counts a request that costs `cost` permits at once, or refuses it with 429 if fewer are left. One that costs more than
-/// all gets all of them.
+/// Counts a request that costs `cost` permits, or refuses it with 429 if fewer are left. A cost above the limit counts
+/// as the whole limit.
 pub fn check_cost(env: &Env, limit: &RateLimit, default: u64, cost: u64, caller: &str) -> Result<(), Error> {
     let allowed = env.variables.number(limit.variable, default);
     let cost = cost.min(allowed);
     if cost == 0 {
         return Ok(());
     }
-    match take(env, limit, allowed, caller, Wanted { permits: cost, least: cost, item: None }) {
+    match take(env, limit, allowed, caller, Demand { permits: cost, min: cost, item: None }) {
         Ok(lease) if lease.permits == 0 => Err(lease.refusal(env, limit)),
         Ok(_) => Ok(()),
-        // An instance counts requests and not what they cost.
+        // Without the store, an instance counts requests, not their costs.
         Err(_) => count_leased(env, limit, caller, |_| Lease::of_instance(env, (allowed / cost).max(1))),
     }
 }
 
-/// Counts an item of `caller`, such as a hash of what it sent, or refuses it with 429. An item that was counted in the
-/// window does not count again and is not refused. An instance that knows the item reads nothing.
+/// Counts an item of `caller`, such as a hash of a sent value; 429 beyond the limit. An item that was counted in the
+/// window is accepted and does not count again. An instance that has cached the item reads nothing.
 pub fn check_distinct(env: &Env, limit: &RateLimit, default: u64, caller: &str, item: u32) -> Result<(), Error> {
     let allowed = env.variables.number(limit.variable, default);
-    let known = Leases::key(limit, &format!("{caller} {item}"));
+    let item_key = Leases::key(limit, &format!("{caller} {item}"));
     let leases = leases(env);
-    if allowed == 0 || leases.current(env, limit, &known).is_some() {
+    if allowed == 0 || leases.current(env, limit, &item_key).is_some() {
         return Ok(());
     }
-    let Ok(lease) = take(env, limit, allowed, caller, Wanted { item: Some(item), ..Wanted::up_to(1) }) else {
+    let Ok(lease) = take(env, limit, allowed, caller, Demand { item: Some(item), ..Demand::up_to(1) }) else {
         count_leased(env, limit, caller, |_| Lease::of_instance(env, allowed))?;
-        leases.put(known, Lease::of_instance(env, allowed));
+        leases.put(item_key, Lease::of_instance(env, allowed));
         return Ok(());
     };
     if lease.is_last {
@@ -144,12 +143,12 @@ pub fn check_distinct(env: &Env, limit: &RateLimit, default: u64, caller: &str, 
     if lease.permits == 0 {
         return Err(lease.refusal(env, limit));
     }
-    leases.put(known, lease);
+    leases.put(item_key, lease);
     Ok(())
 }
 
-/// Counts a request by the lease that the instance has for the caller, or by one that `take` gives. `take` gets how
-/// many permits the instance has used in the window.
+/// Counts a request by the instance's lease for the caller, or by a new lease from `take`. The argument of `take` is
+/// the number of permits that the instance has used in the window.
 fn count_leased(env: &Env, limit: &RateLimit, caller: &str, take: impl FnOnce(u64) -> Lease) -> Result<(), Error> {
     let (leases, key) = (leases(env), Leases::key(limit, caller));
     let present = leases.current(env, limit, &key);
@@ -171,8 +170,7 @@ fn count_leased(env: &Env, limit: &RateLimit, caller: &str, take: impl FnOnce(u6
     outcome
 }
 
-/// The refusal that the caller's next request gets, if this instance knows that the window has no permits left. Reads
-/// nothing.
+/// The 429 for the caller's next request, if this instance knows that the window has no permits left. Reads nothing.
 pub fn known_refusal(env: &Env, limit: &RateLimit, caller: &str) -> Option<Error> {
     let leases = leases(env);
     if leases.leases.borrow().is_empty() {
@@ -182,11 +180,11 @@ pub fn known_refusal(env: &Env, limit: &RateLimit, caller: &str) -> Option<Error
     (lease.permits == 0 && lease.is_last).then(|| lease.refusal(env, limit))
 }
 
-/// What an instance remembers.
+/// The state of rate limits in an instance.
 struct Leases {
-    /// By limit and caller.
+    /// The leases by limit and caller.
     leases: RefCell<LruCache<String, Lease>>,
-    /// The keys of hashes, by limit.
+    /// The hash keys by limit.
     hash_keys: RefCell<BTreeMap<String, u64>>,
 }
 
@@ -205,27 +203,27 @@ impl Leases {
     }
 }
 
-/// Permits that were taken from the store and not used yet.
+/// Permits that were taken from the store and are unused.
 #[derive(Clone, Copy)]
 struct Lease {
-    /// When the window began.
+    /// The beginning of the window.
     began: Timestamp,
     permits: u64,
-    /// How many permits the instance has used in the window.
+    /// The number of permits that the instance has used in the window.
     used: u64,
-    /// Whether the window has no more permits in the store.
+    /// Whether the store has no more permits for the window.
     is_last: bool,
 }
 
 impl Lease {
-    /// All permits of a window, without the store.
+    /// All permits of a window, counted without the store.
     fn of_instance(env: &Env, allowed: u64) -> Self {
         Self { began: env.now, permits: allowed, used: 0, is_last: true }
     }
 
     /// 429 until the window ends.
     fn refusal(&self, env: &Env, limit: &RateLimit) -> Error {
-        let left = (length(limit) - (env.now.millis() - self.began.millis())).min(length(limit));
+        let left = (window_millis(limit) - (env.now.millis() - self.began.millis())).min(window_millis(limit));
         Error::too_many_requests(limit.variable, u64::try_from(left).unwrap_or(0).div_ceil(1000).max(1))
     }
 }
@@ -239,35 +237,35 @@ fn leases(env: &Env) -> Rc<Leases> {
 }
 
 /// The length of a window, in milliseconds.
-fn length(limit: &RateLimit) -> i64 {
+fn window_millis(limit: &RateLimit) -> i64 {
     limit.seconds.saturating_mul(1000)
 }
 
 fn is_current(env: &Env, limit: &RateLimit, began: Timestamp) -> bool {
-    (env.now.millis() - began.millis()).abs() < length(limit)
+    (env.now.millis() - began.millis()).abs() < window_millis(limit)
 }
 
-/// What [`take`] is to take.
-struct Wanted {
+/// A request for permits.
+struct Demand {
     permits: u64,
-    /// None are taken if fewer are left.
-    least: u64,
-    /// One that was counted in the window takes no permits, and is let through.
+    /// If fewer permits are left, none is taken.
+    min: u64,
+    /// If this item was counted in the window, no permit is taken, and the request is accepted.
     item: Option<u32>,
 }
 
-impl Wanted {
+impl Demand {
     fn up_to(permits: u64) -> Self {
-        Wanted { permits, least: 1, item: None }
+        Demand { permits, min: 1, item: None }
     }
 }
 
-/// Takes permits of the caller. The host logs why the store cannot count.
-fn take(env: &Env, limit: &RateLimit, allowed: u64, caller: &str, wanted: Wanted) -> Result<Lease, StoreError> {
-    let Wanted { permits: wanted, least, item } = wanted;
+/// Takes permits of the caller. If the store cannot count, the host logs the reason.
+fn take(env: &Env, limit: &RateLimit, allowed: u64, caller: &str, wanted: Demand) -> Result<Lease, StoreError> {
+    let Demand { permits: wanted, min, item } = wanted;
     let key = format!("{}{}", limit.keys, slot(env, limit, caller)?);
-    // A swap that took place but was reported lost is counted twice if another call counted in between. That is within
-    // the precision of a rate limit, and cheaper than recording every request.
+    // If a swap is reported lost although it took place, and another call counts in between, the call counts twice. A
+    // rate limit may be that imprecise; recording every request would cost more.
     let mut taken: Option<(u32, Lease)> = None;
     root::update(env, &key, |slot: Option<Slot>| {
         let mut slot = slot.unwrap_or_default();
@@ -285,7 +283,7 @@ fn take(env: &Env, limit: &RateLimit, allowed: u64, caller: &str, wanted: Wanted
         let left = allowed.saturating_sub(window.count);
         let permits = if is_known {
             1
-        } else if left < least {
+        } else if left < min {
             0
         } else {
             wanted.min(left)
@@ -309,11 +307,11 @@ fn random(env: &Env) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// The slot of a caller. The first request of an instance reads the hash's key, and the first of a store writes it.
+/// The slot of a caller. An instance's first request reads the hash key, and a store's first request writes it.
 fn slot(env: &Env, limit: &RateLimit, caller: &str) -> Result<u64, StoreError> {
     let leases = leases(env);
-    let known = leases.hash_keys.borrow().get(limit.keys).copied();
-    let key = match known {
+    let cached = leases.hash_keys.borrow().get(limit.keys).copied();
+    let key = match cached {
         Some(key) => key,
         None => {
             let stored = [limit.keys, "key"].concat();

@@ -2,10 +2,10 @@
 //! and checks ([`crate::fsck`]) are both such walks.
 //!
 //! A *run* visits every root and marks the blobs that it names. If blobs name other blobs, the run then visits each
-//! marked blob once, which marks more. The marks are a log in the store, as in Cheney's collector: the unvisited part
-//! is the remaining work, and the whole log is the set of reachable blobs. So neither the memory nor the time of a step
-//! grows with the store, and the cursor between two steps is a position in the log. The log is sorted before many blobs
-//! are looked up in it ([`SortedMarks`]).
+//! marked blob once, which marks more. The marks are a log in the store, as in Cheney's collector. Its unvisited part
+//! is the remaining work, and the whole log is the set of reachable blobs. So the memory and the time of a step do not
+//! grow with the store. The cursor between two steps is a position in the log. The log is sorted before many blobs are
+//! looked up in it ([`SortedMarks`]).
 
 mod cursor;
 mod log;

@@ -66,8 +66,8 @@ impl Request {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// The client's address that the host passes; `None` if the host passes none. Of an IPv6 address it has only the
-    /// /64 network, because a client can use every address of its network.
+    /// The client's address; `None` if the host does not pass it. An IPv6 address is reduced to its /64 network,
+    /// because a client can use every address of its network.
     pub fn client_address(&self) -> Option<&str> {
         self.client_address.get_or_init(|| self.parse_client_address()).as_deref()
     }

@@ -55,7 +55,7 @@ impl Response {
         Response::new(StatusCode::NO_CONTENT)
     }
 
-    /// Adds headers for this caller only. A response that shared caches may store gets none.
+    /// Adds headers for this caller only. A response that shared caches may store stays unchanged.
     pub fn with_caller_headers(mut self, headers: HeaderMap) -> Self {
         let is_shared = |value: &HeaderValue| value.as_bytes().starts_with(b"public");
         if !self.headers.get(CACHE_CONTROL).is_some_and(is_shared) {

@@ -85,7 +85,7 @@ impl CompareAndSwap for RootAtRead {
 /// Reads a root, calls `decide`, and swaps. After a lost swap it reads and calls `decide` again.
 /// [`StoreError::Contended`] after 300 attempts.
 ///
-/// `decide` MUST recognise its own effect, so each change carries an id of its own. Some hosts report a swap as lost or
+/// `decide` MUST recognise its own effect, so each change carries a unique id. Some hosts report a swap as lost or
 /// unknown although it took place, and `update` must not apply a change twice.
 ///
 /// Without contention, an update reads once and swaps once. If it creates the root, it also increments a counter beside

@@ -64,7 +64,7 @@ impl Store for NoStore {
     }
 }
 
-/// [`Store::list`] over several prefixes. The prefixes are sorted, and none starts with another.
+/// [`Store::list`] over several prefixes. The prefixes are sorted, and no prefix starts with another.
 pub fn list_all(store: &dyn Store, prefixes: &[&str], after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
     let mut keys = Vec::new();
     for prefix in prefixes {

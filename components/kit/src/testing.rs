@@ -1,5 +1,5 @@
-//! Test doubles of the ports: a store in memory, stores with faults, one that counts, repeatable randomness,
-//! and writers in simulated time.
+//! Test doubles of the ports: a store in memory, stores with faults, a counting store, repeatable randomness, and
+//! writers in simulated time.
 
 mod counting;
 mod simulation;
@@ -23,7 +23,7 @@ use std::rc::Rc;
 /// The longest key of a host, in bytes.
 const MAX_KEY: usize = 1024;
 
-/// A store in memory, which refuses the keys that a host refuses. Clones share their contents.
+/// A store in memory. It refuses the keys that a host refuses. Clones share their contents.
 #[derive(Clone, Default)]
 pub struct MemoryStore {
     records: Rc<RefCell<BTreeMap<String, Vec<u8>>>>,
@@ -35,7 +35,7 @@ impl MemoryStore {
         self.records.borrow().keys().cloned().collect()
     }
 
-    /// A copy of the present state that shares nothing.
+    /// An independent copy of the present state.
     pub fn snapshot(&self) -> MemoryStore {
         MemoryStore { records: Rc::new(RefCell::new(self.records.borrow().clone())) }
     }
@@ -119,9 +119,9 @@ impl CompareAndSwap for MemoryCas {
 pub enum SwapReply {
     /// The outcome.
     Told,
-    /// That another writer was first, although it took place: some hosts do so.
+    /// The swap is reported lost although it took place, as on some hosts.
     Denied,
-    /// That the outcome is not known.
+    /// The outcome is reported as unknown.
     Unknown { took_place: bool },
 }
 
@@ -140,7 +140,7 @@ impl LostReplyStore {
         LostReplyStore::with(inner, reply)
     }
 
-    /// `reply` gets the number of swaps before.
+    /// `reply` gets the number of earlier swaps.
     pub fn with(inner: MemoryStore, reply: fn(u32) -> SwapReply) -> Self {
         LostReplyStore { inner, swaps: Rc::default(), reply }
     }
@@ -201,8 +201,7 @@ impl CompareAndSwap for LostReplyCas {
     }
 }
 
-/// A store whose operations fail after a number of them: the host's storage goes away in the middle
-/// of a request.
+/// A store whose operations fail after a number of operations, as when the host's storage fails during a request.
 #[derive(Clone)]
 pub struct FailingStore {
     inner: MemoryStore,
@@ -221,7 +220,7 @@ impl FailingStore {
         self.failed.get()
     }
 
-    fn pass(&self) -> Result<&MemoryStore, StoreError> {
+    fn next_operation(&self) -> Result<&MemoryStore, StoreError> {
         let Some(remaining) = self.remaining.get().checked_sub(1) else {
             self.failed.set(true);
             return Err(StoreError::Other("injected".into()));
@@ -233,31 +232,31 @@ impl FailingStore {
 
 impl Store for FailingStore {
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.pass()?.get(key)
+        self.next_operation()?.get(key)
     }
 
     fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
-        self.pass()?.set(key, value)
+        self.next_operation()?.set(key, value)
     }
 
     fn delete(&self, key: &str) -> Result<(), StoreError> {
-        self.pass()?.delete(key)
+        self.next_operation()?.delete(key)
     }
 
     fn exists(&self, key: &str) -> Result<bool, StoreError> {
-        self.pass()?.exists(key)
+        self.next_operation()?.exists(key)
     }
 
     fn increment(&self, key: &str, delta: i64) -> Result<i64, StoreError> {
-        self.pass()?.increment(key, delta)
+        self.next_operation()?.increment(key, delta)
     }
 
     fn begin_cas(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
-        Ok(Box::new(FailingCas { inner: self.pass()?.begin_cas(key)?, store: self.clone() }))
+        Ok(Box::new(FailingCas { inner: self.next_operation()?.begin_cas(key)?, store: self.clone() }))
     }
 
     fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
-        self.pass()?.list(prefix, after, limit)
+        self.next_operation()?.list(prefix, after, limit)
     }
 }
 
@@ -268,12 +267,12 @@ struct FailingCas {
 
 impl CompareAndSwap for FailingCas {
     fn current(&self) -> Result<Option<Vec<u8>>, StoreError> {
-        self.store.pass()?;
+        self.store.next_operation()?;
         self.inner.current()
     }
 
     fn swap(self: Box<Self>, value: &[u8]) -> Result<SwapOutcome, StoreError> {
-        self.store.pass()?;
+        self.store.next_operation()?;
         self.inner.swap(value)
     }
 }
@@ -292,7 +291,7 @@ impl Entropy for CountingEntropy {
     }
 }
 
-/// An upstream server: records requests, and a function answers them.
+/// A server for outbound requests. It records each request, and a function answers it.
 #[derive(Clone)]
 pub struct Upstream {
     calls: Rc<RefCell<Vec<OutboundRequest>>>,

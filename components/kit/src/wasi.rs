@@ -1,8 +1,8 @@
-//! The adapter to WASI, and the only module that knows its types: HTTP, key-value, variables, clock
-//! and randomness become kit's plain values and ports.
+//! The adapter to WASI, and the only module that uses its types. It converts HTTP, key-value, variables, clock and
+//! randomness to kit's plain values and ports.
 //!
-//! An area's `entry.rs` is one call of [`area!`](crate::area), which declares what the area is to a
-//! host: its handler, the variables that it reads, and the stored formats that it reads and writes.
+//! An area's `entry.rs` is one call of [`area!`](crate::area). It declares the area to the host: its handler, the
+//! variables that it reads, and the stored formats that it reads and writes.
 
 pub mod bindings;
 mod body_writer;
@@ -45,15 +45,15 @@ pub use spin_sdk::wasip3::exports::http::handler::Guest as Handler;
 pub use spin_sdk::wasip3::http::service::export as export_http;
 pub use spin_sdk::wasip3::http::types::{ErrorCode, Request as Incoming};
 
-/// The size of the blob cache, in bytes. The largest blobs that are read repeatedly are documents with
-/// some thousand records of 2 to 3 KiB each, which must fit in half of it ([`BlobCache::put`]).
+/// The size of the blob cache, in bytes. The largest blobs that are read repeatedly are documents with some thousand
+/// records of 2 to 3 KiB each. Such a document must fit in half of the cache ([`BlobCache::put`]).
 const BLOB_CACHE_SIZE: usize = 16 << 20;
 
-/// The default allocator, by name: the compiler can inline the calls of an allocator that is named.
+/// The default allocator, declared explicitly so that the compiler can inline its calls.
 #[global_allocator]
 static ALLOCATOR: System = System;
 
-/// Tells `hexad` whether it has to count the work for this request; it takes the header off.
+/// The header that tells hexad whether to rate-limit the work of this request. hexad removes it.
 const CALLER: HeaderName = HeaderName::from_static("hexad-caller");
 
 thread_local! {
@@ -80,8 +80,8 @@ where
     http::outgoing(respond(env, request, handle).await, is_head)
 }
 
-/// Starts to handle a request that came as a value. `environment` makes the environment with the client that `client`
-/// chooses: it gets the one for a handler that sends one request after the other, and waits for nothing else meanwhile.
+/// Starts to handle a request that came by value. `client` chooses the client, and `environment` makes the environment
+/// with it. `client` gets the [`Exchanges`] of the request, which only a sequential handler may use.
 pub fn handle_by_value<E, F>(
     request: by_value_handler::Request,
     kept: by_value_handler::KeptBodies,
@@ -115,17 +115,17 @@ where
     response
 }
 
-/// Storage that an area owns: it alone writes keys below `prefix`, in this format, and it reads its own records.
+/// Storage that an area owns: only the area writes keys below `prefix`, in this format, and it reads its own records.
 pub fn owns(prefix: &str, format: u32) -> Storage {
     Storage { prefix: prefix.to_owned(), reads: vec![format], writes: Some(format) }
 }
 
-/// The same with records of earlier formats, which the area still reads. It writes the last of `formats`.
+/// Like [`owns`], with records of earlier formats that the area still reads. It writes the last of `formats`.
 pub fn owns_formats(prefix: &str, formats: &[u32]) -> Storage {
     Storage { prefix: prefix.to_owned(), reads: formats.to_vec(), writes: formats.last().copied() }
 }
 
-/// Storage that several areas write, each key in this format. Each area may overwrite the records of the others.
+/// Storage that several areas write, in this format. Each area may overwrite the records of the others.
 pub fn shares(prefix: &str, format: u32) -> Storage {
     owns(prefix, format)
 }
@@ -135,7 +135,7 @@ pub fn reads(prefix: &str, format: u32) -> Storage {
     Storage { prefix: prefix.to_owned(), reads: vec![format], writes: None }
 }
 
-/// Whether this component may read every prefix that it declares. The host asks before it serves
+/// Checks that this component may read every prefix that it declares. The host calls it before it routes requests to
 /// the component.
 pub async fn check(storage: &[Storage]) -> Result<(), String> {
     let env = env(Rc::new(NoNetwork), &[]).await;
@@ -154,10 +154,11 @@ pub async fn check(storage: &[Storage]) -> Result<(), String> {
 /// }
 /// ```
 ///
-/// `network` gives the area outbound HTTP; without it, its component does not even import `wasi:http/client`. It is
-/// `sequential` if the handler sends its requests one after the other and waits for nothing else meanwhile, which lets
-/// the host take part; otherwise `concurrent`. An area with a network and an empty `storage` has no key-value store,
-/// and its component imports none. Name and version are those of the area's package.
+/// `network` gives the area outbound HTTP; without it, the component does not import `wasi:http/client`. The value
+/// `sequential` lets the host send the first request. It requires a handler that sends its requests one after the other
+/// and waits for nothing else meanwhile. Any other handler is `concurrent`. An area with a network and an empty
+/// `storage` has no key-value store, and its component imports none. Name and version are taken from the area's
+/// package.
 #[macro_export]
 macro_rules! area {
     (handle: $handle:path, variables: $variables:expr, storage: $storage:tt,) => {
@@ -242,13 +243,13 @@ macro_rules! area {
     };
 }
 
-/// The environment of a request. `variables` are the names of the variables that the component reads; they are
-/// read once per instance. Only a component that names [`Network`] imports `wasi:http/client`.
+/// The environment of a request. `variables` are the names of the variables that the component reads, once per
+/// instance. Only a component that names [`Network`] imports `wasi:http/client`.
 pub async fn env(outbound: Rc<dyn Client>, variables: &[&str]) -> Env {
     environment(outbound, variables, open_store).await
 }
 
-/// The same for a component without a key-value store, which does not even import one.
+/// Like [`env`], for a component without a key-value store. The component does not import one.
 pub async fn env_without_store(outbound: Rc<dyn Client>, variables: &[&str]) -> Env {
     environment(outbound, variables, || (Rc::new(NoStore), true)).await
 }
@@ -273,8 +274,8 @@ async fn environment(outbound: Rc<dyn Client>, names: &[&str], open: impl FnOnce
                 variables: Rc::new(read_variables(names).await),
                 entropy: Rc::new(WasiEntropy),
             };
-            // Not kept for `check`, which reads no variables, nor after the store could not be
-            // opened, because the next request may succeed.
+            // `check` reads no variables, so its instance is not kept. If the store could not be opened, the next
+            // request may succeed.
             if is_open && !names.is_empty() {
                 INSTANCE.set(Some(instance.clone()));
             }
@@ -316,7 +317,7 @@ impl Clock for SystemClock {
         Timestamp::from_millis(now.seconds.saturating_mul(1000).saturating_add(i64::from(now.nanoseconds / 1_000_000)))
     }
 
-    /// The standard library asks the host to wait (`wasi:io/poll`), so other instances go on meanwhile.
+    /// The standard library asks the host to wait (`wasi:io/poll`), so other instances run meanwhile.
     fn sleep(&self, time: Duration) {
         std::thread::sleep(time);
     }

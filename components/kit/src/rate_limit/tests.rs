@@ -97,7 +97,7 @@ fn equal_items_count_once_and_are_not_refused() {
     assert_eq!([7, 7, 8, 9, 10, 7].map(|item| count(&full, item)), [true, true, true, true, false, true]);
 }
 
-/// A root that is full of strangers refuses nobody, and forgets those that have asked least.
+/// Callers that share a full root evict each other and are not refused.
 #[test]
 fn a_flood_of_callers_has_nobody_refused() {
     let store = MemoryStore::default();

@@ -1,8 +1,8 @@
 //! The sorted marks of a run. A sweep reads its keys in about the same order. So it reads each mark about once and
 //! keeps few marks in memory.
 //!
-//! The mark log is sorted batch by batch. A batch consists of pages of sorted marks, and of an index with the first
-//! mark of each page and the id of the previous batch. Pages and indexes have new ids, so a repeated step changes
+//! The mark log is sorted batch by batch. A batch consists of pages of sorted marks and an index. The index has the
+//! first mark of each page and the id of the previous batch. Pages and indexes have new ids, so a repeated step changes
 //! nothing that another step reads. The run's cursor names the last batch.
 
 use super::cursor::StepError;

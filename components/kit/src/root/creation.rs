@@ -6,14 +6,14 @@
 //!
 //! The counter has two parts: the term, and the number of writers. Each writer that finds the root absent adds 1, and
 //! the first one is the creator. A writer that has waited for [`ELECTION_TIMEOUT`] presumes the creator dead. It begins
-//! a new term by adding [`TERM_STEP`], and is the creator if the term is the next one after the term in which it
-//! waited. So a term has at most one creator.
+//! a new term by adding [`TERM_STEP`]. It is the creator if this term directly follows the term in which it waited. So
+//! a term has at most one creator.
 //!
 //! A creator that was only slow must not write after its successor, because no host can refuse that write. So a claim
 //! is valid for a lease of half the election timeout, counted from before the increment. The creator checks the clock
-//! right before the swap, and claims a new term if its lease has expired. A write is lost only in this case: the
-//! creator's swap reaches the store more than half of the timeout after it was sent, while the operations of another
-//! writer take an eighth of the timeout.
+//! right before the swap, and claims a new term if its lease has expired. A write can still be lost, if the creator's
+//! swap reaches the store more than half of the timeout after it was sent. The operations of another writer must take
+//! at most an eighth of the timeout meanwhile.
 
 use super::backoff::Backoff;
 use crate::env::Env;

@@ -5,7 +5,7 @@ use crate::store::{CompareAndSwap, Store, StoreError, SwapOutcome};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Counts operations, and the bytes of the values that they move. Clones share their counts.
+/// A store that counts operations and the bytes of their values. Clones share their counts.
 #[derive(Clone)]
 pub struct CountingStore {
     inner: MemoryStore,

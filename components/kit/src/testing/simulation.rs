@@ -1,8 +1,8 @@
-//! Writers that work at the same time on a store of another host, in simulated time.
+//! Concurrent writers on a store of another host, in simulated time.
 //!
-//! Each writer is a thread with an environment of its own. Only one runs at a time: an operation, and a
-//! pause, ends at a moment of the simulated time, and the writer whose moment comes first goes on. So a
-//! run depends on its seed alone, and takes no real time.
+//! Each writer is a thread with its own environment, and only one thread runs at a time. An operation or a pause ends
+//! at a moment of the simulated time, and the writer with the earliest moment continues. So a run depends only on its
+//! seed, and takes no real time.
 
 use super::NOW;
 use crate::blob::BlobCache;
@@ -19,16 +19,16 @@ use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How a store behaves. Times are in microseconds.
+/// The behaviour of a store. Times are in microseconds.
 #[derive(Debug, Clone)]
 pub struct Behaviour {
-    /// How long an operation takes that reads, and one that writes.
+    /// The time of an operation that reads, and of one that writes.
     pub read: Range<u64>,
     pub write: Range<u64>,
-    /// How much later than its writer's reply a write is seen by reads. A writer that reads a key which it has written
-    /// waits for that first, and one that has lost a swap for all writes before.
+    /// The delay after a writer's reply until reads see the write. A writer that reads a key after writing it first
+    /// waits for the delay of that write. After a lost swap it waits for the delay of all earlier writes.
     pub seen_after: u64,
-    /// Of a thousand operations, so many are followed by a stall of their writer, of this length.
+    /// The number of operations in a thousand after which the writer stalls, and the length of a stall.
     pub stalls: u64,
     pub stall: u64,
 }
@@ -44,10 +44,10 @@ struct Shared {
     idle: Condvar,
 }
 
-/// The moment at which a writer goes on, and a number that tells equal ones apart.
+/// The moment at which a writer continues, and a number that distinguishes equal moments.
 type Turn = (u64, u64);
 
-/// A value, `None` where it was deleted, after the moment from which reads see it.
+/// The moment from which reads see a value, and the value; `None` if it was deleted.
 type Version = (u64, Option<Vec<u8>>);
 
 struct State {
@@ -58,7 +58,7 @@ struct State {
     records: BTreeMap<String, Vec<Version>>,
     turns: BTreeSet<Turn>,
     next: u64,
-    /// How many writers, or this thread.
+    /// The number of running threads: writers, or the thread that starts them.
     running: usize,
     operations: u64,
 }
@@ -87,7 +87,7 @@ impl Simulation {
                 let simulation = self.clone();
                 threads.push(scope.spawn(move || {
                     drop(simulation.wait(simulation.lock(), turn));
-                    let _end = End(simulation.clone());
+                    let _end = WriterEnd(simulation.clone());
                     writer(simulation.env(number))
                 }));
             }
@@ -100,9 +100,9 @@ impl Simulation {
         results
     }
 
-    /// An environment whose ids differ from those of other numbers.
+    /// An environment whose ids differ from the ids of other numbers.
     pub fn env(&self, number: u64) -> Env {
-        // The generator's states follow each other by addition, so that two streams with similar seeds may overlap.
+        // The generator's states follow each other by addition, so two streams with similar seeds may overlap.
         let seed = fastrand::Rng::with_seed(self.lock().rng.get_seed() ^ (number << 32)).u64(..);
         Env {
             store: Rc::new(Writer { simulation: self.clone(), unseen: Rc::default(), lost_at: Rc::default() }),
@@ -119,7 +119,7 @@ impl Simulation {
         }
     }
 
-    /// How many store operations there were, and how much time has passed.
+    /// The number of store operations so far, and the simulated time that has passed.
     pub fn totals(&self) -> (u64, Duration) {
         let state = self.lock();
         (state.operations, Duration::from_micros(state.now))
@@ -129,8 +129,8 @@ impl Simulation {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the writer go on after so many microseconds.
-    fn pass(&self, micros: u64) -> MutexGuard<'_, State> {
+    /// Ends the writer's turn and continues it after `micros` microseconds.
+    fn yield_for(&self, micros: u64) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         let turn = state.turn_after(micros);
         state.running -= 1;
@@ -148,7 +148,7 @@ impl Simulation {
         state
     }
 
-    /// Passes the time of an operation, applies it at a moment within that time, and passes the rest.
+    /// Passes half of an operation's time, applies the operation, and passes the rest.
     fn operate<T>(&self, time: &Range<u64>, apply: impl FnOnce(&mut State) -> T) -> T {
         let (before, after) = {
             let mut state = self.lock();
@@ -157,21 +157,21 @@ impl Simulation {
             (time / 2, time - time / 2 + if stalls { self.0.behaviour.stall } else { 0 })
         };
         let result = {
-            let mut state = self.pass(before);
+            let mut state = self.yield_for(before);
             state.operations += 1;
             apply(&mut state)
         };
-        drop(self.pass(after));
+        drop(self.yield_for(after));
         result
     }
 }
 
-/// The store as one writer has it.
+/// The store as one writer sees it.
 struct Writer {
     simulation: Simulation,
-    /// The keys that it has written, with the moment from which reads see that.
+    /// The keys that the writer has written, and the moments from which reads see them.
     unseen: Rc<RefCell<BTreeMap<String, u64>>>,
-    /// The moment from which reads see all that was written when it lost a swap.
+    /// The moment from which reads see everything that was written before the writer lost a swap.
     lost_at: Rc<Cell<u64>>,
 }
 
@@ -180,7 +180,7 @@ impl Writer {
         let unseen = self.unseen.borrow().get(key).copied().unwrap_or_default().max(self.lost_at.get());
         let now = self.simulation.lock().now;
         if unseen > now {
-            drop(self.simulation.pass(unseen - now));
+            drop(self.simulation.yield_for(unseen - now));
         }
         self.simulation.operate(&self.simulation.0.behaviour.read, |state| state.seen(key))
     }
@@ -218,10 +218,10 @@ impl State {
     }
 }
 
-/// The end of a writer, also by a failed assertion.
-struct End(Simulation);
+/// Ends a writer's turn when the writer returns or panics.
+struct WriterEnd(Simulation);
 
-impl Drop for End {
+impl Drop for WriterEnd {
     fn drop(&mut self) {
         if let Ok(mut state) = self.0.0.state.lock() {
             state.running -= 1;
@@ -244,7 +244,7 @@ impl Clock for Simulation {
     }
 
     fn sleep(&self, time: Duration) {
-        drop(self.pass(time.as_micros() as u64));
+        drop(self.yield_for(time.as_micros() as u64));
     }
 }
 

@@ -1,5 +1,4 @@
-//! Bindings of the world `hexad:platform/kit`; `spin-sdk` binds the rest, and re-exports the
-//! `wit-bindgen` that generates both.
+//! Bindings of the world `hexad:platform/kit`. `spin-sdk` binds the rest and re-exports the `wit-bindgen` for both.
 
 #![allow(warnings, clippy::all, clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 

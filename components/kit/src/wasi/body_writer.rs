@@ -9,7 +9,7 @@ use std::alloc::Layout;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// How a body ends: with trailers, or with the reason why it is not complete.
+/// The end of a body: trailers, or the reason why it is incomplete.
 pub type BodyEnd = Result<Option<Trailers>, ErrorCode>;
 
 /// The host's intrinsics for a stream of bytes.
@@ -26,19 +26,19 @@ impl BodyWriter {
     /// The parts of a body: its writer, its stream, and its end.
     pub fn new() -> (Self, StreamReader<u8>, FutureReader<BodyEnd>) {
         let source = SharedBytes::default();
-        // SAFETY: the intrinsics are those of a stream of bytes.
+        // SAFETY: the intrinsics belong to a stream of bytes.
         let (stream, reader) = unsafe { raw_stream_new(source.clone()) };
         let (end, end_reader) =
             wit_future::new(|| Err(ErrorCode::InternalError(Some("the body was abandoned".into()))));
         (Self { stream, source, end }, StreamReader::new(reader.take_handle(), BYTES), end_reader)
     }
 
-    /// Writes all of `bytes`, which the host copies out of this component's memory. Returns whether it has taken them:
-    /// it does not if the client has gone.
+    /// Writes all of `bytes`, which the host copies out of this component's memory. Returns false if the host did not
+    /// take them all, because the client has disconnected.
     pub async fn write(&mut self, bytes: Bytes) -> bool {
-        let places = vec![(); bytes.len()];
+        let placeholders = vec![(); bytes.len()];
         self.source.0.replace(bytes);
-        let left = self.stream.write_all(places).await;
+        let left = self.stream.write_all(placeholders).await;
         self.source.0.take();
         left.is_empty()
     }
@@ -50,16 +50,16 @@ impl BodyWriter {
     }
 }
 
-/// The operations of a stream that is written from shared bytes, such as those of a cache.
+/// The operations of a stream that is written from shared bytes, such as a cache's.
 ///
-/// `StreamWriter<u8>` owns the bytes that it writes as a `Vec<u8>`, for which shared bytes would have to be copied.
-/// Here the elements of that vector are places without a size, and a write takes the bytes from the same position of
-/// this buffer. A write that is under way keeps the writer borrowed, and with it these bytes.
+/// `StreamWriter<u8>` owns the bytes that it writes as a `Vec<u8>`, so shared bytes would have to be copied. Here the
+/// vector's elements are zero-sized placeholders, and a write takes the bytes at the same position of this buffer. A
+/// write under way borrows the writer, and with it these bytes.
 #[derive(Clone, Default)]
 struct SharedBytes(Rc<RefCell<Bytes>>);
 
-// SAFETY: a place has the layout that it declares, and needs no conversion. `start_write` gives the host a part of
-// the buffer that is as long as it says, and that stays until the write has ended, as described above.
+// SAFETY: a placeholder has the layout that it declares, and needs no conversion. `start_write` gives the host a part
+// of the buffer of the stated length, which stays until the write has ended, as described above.
 unsafe impl StreamOps for SharedBytes {
     type Payload = ();
 
@@ -86,7 +86,7 @@ unsafe impl StreamOps for SharedBytes {
 
     unsafe fn lift(&mut self, _: *mut u8) {}
 
-    /// Writes the last `left` bytes of the buffer: bytes that the host did not take at first are written again.
+    /// Writes the last `left` bytes of the buffer. Bytes that the host did not take at first are written again.
     unsafe fn start_write(&mut self, stream: u32, _: *const u8, left: usize) -> u32 {
         let bytes = self.0.borrow();
         let rest = bytes.get(bytes.len().saturating_sub(left)..).unwrap_or_default();
@@ -95,7 +95,7 @@ unsafe impl StreamOps for SharedBytes {
         unsafe { intrinsics.start_write(stream, rest.as_ptr(), rest.len()) }
     }
 
-    /// The reading half is given to the host, so that these operations never read: a read takes nothing.
+    /// Reads nothing: the host has the reading half.
     unsafe fn start_read(&mut self, stream: u32, _: *mut u8, _: usize) -> u32 {
         let mut intrinsics = BYTES;
         // SAFETY: no byte is written to an empty buffer.

@@ -1,8 +1,8 @@
-//! Requests, responses and the requests of an area between the by-value handler and plain values.
+//! The by-value handler: converts requests and responses, and sends an area's outbound requests by value.
 //!
-//! An area's handler is one future. The call that starts it may not wait, and polls it once: most requests are answered
-//! then. Otherwise it is parked, and the call that may wait goes on with it: at once, or with the response to an
-//! exchange.
+//! An area's handler is one future. The call that starts it may not wait, and polls it once, which answers most
+//! requests. Otherwise the future is suspended. A later call, which may wait, resumes it: at once, or with the response
+//! to an exchange.
 
 use super::bindings::exports::hexad::platform::by_value_handler as wit;
 use super::http::{PIECE, complete_fields, with_body};
@@ -44,9 +44,9 @@ pub fn incoming(request: wit::Request) -> Result<Request, ErrorCode> {
     Ok(Request { origin, headers, body, ..Request::new(method, target) })
 }
 
-/// Converts a response whose body is empty, or there in one piece: a body that the host has goes back to it. Returns any
-/// other one. `kept` are the bodies that the host keeps.
-fn whole(response: Response, head_only: bool, kept: wit::KeptBodies) -> Result<wit::Response, Response> {
+/// Converts a response with an empty body, or with a whole body of at most one piece. Returns any other response. The
+/// host keeps the bodies in `kept`.
+fn buffered(response: Response, head_only: bool, kept: wit::KeptBodies) -> Result<wit::Response, Response> {
     let (body, number) = match response.body {
         _ if head_only => (Vec::new(), None),
         Body::Empty => (Vec::new(), None),
@@ -66,7 +66,8 @@ fn whole(response: Response, head_only: bool, kept: wit::KeptBodies) -> Result<w
     })
 }
 
-/// Converts a response whose body is not there yet, or takes more than one piece: a task of its own writes it.
+/// Converts a response whose body is incomplete or takes more than one piece. If the host holds the body, the host gets
+/// it back; otherwise a task writes it.
 fn streamed(response: Response) -> ByValueResult {
     let (status, fields) = (response.status.as_u16(), field_lines(&response.headers));
     let (body, rest) = match response.body {
@@ -79,11 +80,11 @@ fn streamed(response: Response) -> ByValueResult {
     Ok(wit::Outcome::Response(wit::Response { status, fields, body, kept: None, rest: Some(rest) }))
 }
 
-/// The client of one request that is handled by value: the first request of the handler is an exchange, further ones
-/// are sent as by [`Network`].
+/// The client of one request that is handled by value. The handler's first request is an exchange, which the host sends
+/// between two calls. [`Network`] sends further requests.
 ///
-/// Only for a handler that waits for nothing else while it waits for its first response: anything else would belong to
-/// the call in which the handler began to wait for it.
+/// Only for a handler that waits for nothing else while it waits for its first response. Another wait would belong to
+/// the call in which the handler began it.
 #[derive(Default)]
 pub struct Exchanges(Rc<Exchange>);
 
@@ -107,33 +108,33 @@ impl Client for Exchanges {
 }
 
 /// A handler that has not responded.
-struct Handling {
+struct PendingHandler {
     response: LocalBoxFuture<'static, Response>,
     exchange: Rc<Exchange>,
     head_only: bool,
     /// The bodies that the host keeps.
     kept: wit::KeptBodies,
-    /// The time that the exchange may take, and when it began.
+    /// The time limit of the exchange, and its beginning.
     total: Duration,
     began: u64,
 }
 
-/// What a call leaves to the next one.
-enum Parked {
-    Handler(Handling),
-    /// A response whose body is to be written.
+/// The state between two calls.
+enum Suspended {
+    Handler(PendingHandler),
+    /// A response whose body has not been written.
     Response(Response),
 }
 
 thread_local! {
-    /// By their continuations.
-    static PARKED: RefCell<HashMap<u64, Parked>> = RefCell::default();
+    /// By continuation.
+    static SUSPENDED: RefCell<HashMap<u64, Suspended>> = RefCell::default();
     static NEXT: Cell<u64> = const { Cell::new(0) };
     /// The bodies that the host was asked to keep.
     static KEPT: KeptBodies = KeptBodies::default();
 }
 
-/// Starts to handle a request. `handle` gets the client of the request's exchange, if it has one.
+/// Starts to handle a request. `handle` gets the client of the request's exchange.
 pub fn handle<F>(
     request: wit::Request,
     kept: wit::KeptBodies,
@@ -147,53 +148,53 @@ where
     let exchanges = Exchanges::default();
     let exchange = exchanges.0.clone();
     let response = Box::pin(handle(exchanges, request));
-    let mut handling = Handling { response, exchange, head_only, kept, total: Duration::ZERO, began: 0 };
+    let mut pending = PendingHandler { response, exchange, head_only, kept, total: Duration::ZERO, began: 0 };
     let mut cx = Context::from_waker(Waker::noop());
-    match waiting::without(|| handling.poll(&mut cx)) {
+    match waiting::without(|| pending.poll(&mut cx)) {
         Poll::Ready(Polled::Response(response)) => {
-            let unfinished = |response| Ok(wit::Outcome::Unfinished(park(Parked::Response(response))));
-            whole(response, head_only, kept).map(wit::Outcome::Response).or_else(unfinished)
+            let unfinished = |response| Ok(wit::Outcome::Unfinished(suspend(Suspended::Response(response))));
+            buffered(response, head_only, kept).map(wit::Outcome::Response).or_else(unfinished)
         }
-        Poll::Ready(Polled::Exchange(request)) => Ok(wit::Outcome::Exchange(handling.exchange(request))),
-        Poll::Pending => Ok(wit::Outcome::Unfinished(park(Parked::Handler(handling)))),
+        Poll::Ready(Polled::Exchange(request)) => Ok(wit::Outcome::Exchange(pending.exchange(request))),
+        Poll::Pending => Ok(wit::Outcome::Unfinished(suspend(Suspended::Handler(pending)))),
     }
 }
 
-/// Goes on with what is parked.
+/// Resumes a suspended request.
 pub async fn go_on(continuation: u64, response: Option<Result<wit::Response, ErrorCode>>) -> ByValueResult {
-    let parked = PARKED.with_borrow_mut(|parked| parked.remove(&continuation));
-    let mut handling = match parked {
-        Some(Parked::Handler(handling)) => handling,
-        Some(Parked::Response(response)) => return streamed(response),
+    let suspended = SUSPENDED.with_borrow_mut(|suspended| suspended.remove(&continuation));
+    let mut pending = match suspended {
+        Some(Suspended::Handler(pending)) => pending,
+        Some(Suspended::Response(response)) => return streamed(response),
         None => return Err(ErrorCode::InternalError(Some("nothing is left to do for this request".into()))),
     };
     if let Some(response) = response {
-        let response = response.map_err(failure).and_then(|response| handling.received(response));
-        handling.exchange.response.set(Some(response));
+        let response = response.map_err(failure).and_then(|response| pending.received(response));
+        pending.exchange.response.set(Some(response));
     }
-    match future::poll_fn(|cx| handling.poll(cx)).await {
+    match future::poll_fn(|cx| pending.poll(cx)).await {
         Polled::Response(response) => {
-            whole(response, handling.head_only, handling.kept).map(wit::Outcome::Response).or_else(streamed)
+            buffered(response, pending.head_only, pending.kept).map(wit::Outcome::Response).or_else(streamed)
         }
-        Polled::Exchange(request) => Ok(wit::Outcome::Exchange(handling.exchange(request))),
+        Polled::Exchange(request) => Ok(wit::Outcome::Exchange(pending.exchange(request))),
     }
 }
 
 /// Returns the continuation.
-fn park(parked: Parked) -> u64 {
+fn suspend(suspended: Suspended) -> u64 {
     let continuation = NEXT.replace(NEXT.get().wrapping_add(1));
-    PARKED.with_borrow_mut(|all| all.insert(continuation, parked));
+    SUSPENDED.with_borrow_mut(|all| all.insert(continuation, suspended));
     continuation
 }
 
-/// How far a handler has come.
+/// The outcome of a poll.
 enum Polled {
     Response(Response),
     Exchange(OutboundRequest),
 }
 
-impl Handling {
-    /// Runs the handler until it has its response, or asks for an exchange.
+impl PendingHandler {
+    /// Runs the handler until it responds, or asks for an exchange.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Polled> {
         match self.response.as_mut().poll(cx) {
             Poll::Ready(mut response) => {
@@ -207,11 +208,11 @@ impl Handling {
         }
     }
 
-    /// Parks it until the response to `request` is there.
+    /// Suspends the handler until the response to `request` arrives.
     fn exchange(mut self, request: OutboundRequest) -> wit::Exchange {
         let OutboundRequest { method, url, headers, body, timeouts } = request;
         (self.total, self.began) = (timeouts.total, monotonic_clock::now());
-        let continuation = park(Parked::Handler(self));
+        let continuation = suspend(Suspended::Handler(self));
         wit::Exchange {
             request: wit::Request { head: request_head(&method, &url, &headers), body: body.into() },
             timeouts: wit::Timeouts {
@@ -242,12 +243,12 @@ impl Handling {
     }
 }
 
-/// The body of a response to an exchange after its beginning.
+/// The rest of the body of an exchange's response, after its beginning.
 struct Rest {
     response: types::Response,
-    /// How many bytes that is, if the server has said so.
+    /// The number of bytes, if the server has declared it.
     left: Option<u64>,
-    /// How long it may take.
+    /// The remaining time limit.
     time: Duration,
 }
 

@@ -20,12 +20,12 @@ pub type HandlerResult = Result<types::Response, ErrorCode>;
 /// The most bytes of a request body that one read takes.
 const READ: usize = 64 << 10;
 
-/// The most bytes of a response body that the host is given at once: its copy is still in the processor's cache when it
-/// is sent, and a file of the usual size is one piece, because each piece costs as much as the rest of a small
-/// response.
+/// The most bytes of a response body that the host is given at once. The copy of a piece is still in the processor's
+/// cache when it is sent. A file of usual size fits in one piece, because each piece costs as much as the rest of a
+/// small response.
 pub const PIECE: usize = 128 << 10;
 
-/// Converts a request. Its body is consumed lazily.
+/// Converts a request. Its body is read lazily.
 pub fn incoming(request: Incoming) -> Result<Request, ErrorCode> {
     let target = request.get_path_with_query().unwrap_or_else(|| "/".into());
     let headers = header_map(request.get_headers().copy_all());
@@ -38,7 +38,7 @@ pub fn incoming(request: Incoming) -> Result<Request, ErrorCode> {
     Ok(Request { origin, headers, body, ..Request::new(method, &target) })
 }
 
-/// The host has validated the fields; one that `http` rejects all the same is left out.
+/// Converts fields. The host has validated them; a field that `http` rejects is left out.
 fn header_map(fields: Vec<(String, Vec<u8>)>) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(fields.len());
     for (name, value) in fields {
@@ -49,7 +49,7 @@ fn header_map(fields: Vec<(String, Vec<u8>)>) -> HeaderMap {
     headers
 }
 
-/// The origin of `request`, read as long as that is there.
+/// The origin of `request`, which can be read until the body is read.
 fn origin(request: Rc<RefCell<Option<Incoming>>>, host: Option<HeaderValue>) -> LazyOrigin {
     Rc::new(LazyCell::new(Box::new(move || {
         let request = request.borrow();
@@ -83,7 +83,7 @@ fn chunks(reading: RequestBody, length: Option<u64>) -> impl stream::Stream<Item
     stream::unfold((reading, length), async |(reading, left)| {
         let (mut body, trailers, taken) = match reading {
             RequestBody::Unstarted { request, origin } => {
-                // Afterwards it cannot be read.
+                // The origin cannot be read after the body was taken.
                 LazyCell::force(&origin);
                 let Some(request) = request.take() else {
                     let gone = BodyError::Peer("the body was taken before".into());
@@ -109,7 +109,7 @@ fn chunks(reading: RequestBody, length: Option<u64>) -> impl stream::Stream<Item
             }
             (StreamResult::Dropped | StreamResult::Cancelled, _) => match trailers.await {
                 Ok(_) => None,
-                // The stream also ends when the client disconnects; the trailers tell the difference.
+                // The stream also ends when the client disconnects. Only the trailers distinguish the two.
                 Err(code) => Some((Err(BodyError::Peer(code.to_string())), (RequestBody::Ended, None))),
             },
         }
@@ -122,17 +122,17 @@ pub fn outgoing(mut response: Response, head_only: bool) -> HandlerResult {
     let headers = response.headers.iter();
     let fields: Vec<_> = headers.map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect();
     let headers = Fields::from_list(&fields).map_err(|why| ErrorCode::InternalError(Some(why.to_string())))?;
-    let answer = match response.body {
+    let converted = match response.body {
         Body::Empty => without_body(headers),
         _ if head_only => without_body(headers),
         body => with_body(headers, body),
     };
-    // A response has 200 from its beginning.
+    // The status of a new response is 200.
     if response.status != StatusCode::OK {
         let refused = |()| ErrorCode::InternalError(Some("status code refused".into()));
-        answer.set_status_code(response.status.as_u16()).map_err(refused)?;
+        converted.set_status_code(response.status.as_u16()).map_err(refused)?;
     }
-    Ok(answer)
+    Ok(converted)
 }
 
 fn without_body(headers: Fields) -> types::Response {
@@ -140,7 +140,7 @@ fn without_body(headers: Fields) -> types::Response {
     types::Response::new(headers, None, trailers).0
 }
 
-/// A response whose body is written by a task of its own.
+/// A response whose body a separate task writes.
 pub fn with_body(headers: Fields, body: Body) -> types::Response {
     let (writer, contents, trailers) = BodyWriter::new();
     spawn(send(body, writer));
@@ -166,8 +166,8 @@ fn may_have_body(status: StatusCode) -> bool {
     !status.is_informational() && status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED
 }
 
-/// Writes the body until it ends or the client disconnects. If producing the body fails, the host is
-/// told so and cuts the connection, so that the client does not take the body for complete.
+/// Writes the body until it ends or the client disconnects. If producing the body fails, the host is given an error and
+/// cuts the connection. So the client does not take the body for complete.
 async fn send(mut body: Body, mut writer: BodyWriter) {
     let mut end = Ok(None);
     while let Some(chunk) = body.next().await {

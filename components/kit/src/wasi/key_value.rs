@@ -50,8 +50,8 @@ impl Store for KeyValue {
         Ok(Box::new(WasiCas { key: key.to_owned(), cas }))
     }
 
-    /// The interface knows neither prefixes nor order. hexad takes a key as a cursor and lists the
-    /// keys after it in order; a host without cursors returns all keys at once.
+    /// The interface has neither prefixes nor order. hexad takes a key as a cursor and lists the keys after it in
+    /// order. A host without cursors returns all keys at once.
     fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
         let bucket = self.bucket()?;
         // All keys with a prefix sort after the prefix without its last character.
@@ -78,7 +78,7 @@ impl Store for KeyValue {
     }
 }
 
-/// How the host begins the text of an error after which a write may have taken place.
+/// The beginning of the host's error text if a write may have taken place.
 const UNKNOWN: &str = "it is not known whether the write took place";
 
 struct WasiCas {
@@ -100,7 +100,7 @@ impl CompareAndSwap for WasiCas {
     }
 }
 
-/// What the host's text says of a counter whose value is none.
+/// A part of the host's error text if a counter holds another value.
 const NOT_A_COUNTER: &str = "is not a counter";
 
 fn store_error(key: &str, error: Error) -> StoreError {

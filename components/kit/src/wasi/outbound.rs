@@ -15,9 +15,9 @@ use spin_sdk::wasip3::wit_bindgen::{FutureReader, FutureWriter, StreamReader, St
 use spin_sdk::wasip3::{spawn, wit_future, wit_stream};
 use std::time::Duration;
 
-/// The most bytes of a response body that one read takes: at first, if the server does not say how much
-/// there is, and after a read was full. Larger reads need fewer calls between host and guest; a copy of more
-/// than this does not stay in the processor's cache.
+/// The size of one read of a response body, in bytes. The first applies if the server declares no length, or after a
+/// smaller read. The second applies after a full read. Larger reads need fewer calls of the host. A copy beyond the
+/// second size does not stay in the processor's cache.
 const READ: (usize, usize) = (16 << 10, 256 << 10);
 
 /// A client with the outbound access that the manifest grants.
@@ -45,7 +45,7 @@ impl Client for Network {
     }
 }
 
-/// The rest of [`Timeouts::total`].
+/// The unused part of [`Timeouts::total`].
 pub struct Budget {
     left: Duration,
     /// One timer for many waits, because setting a timer is a call of the host.
@@ -70,7 +70,7 @@ impl Budget {
                     return Some(outcome);
                 }
                 Either::Right(_) if left.is_zero() => return None,
-                // Part of the time since the timer was set was spent by the reader.
+                // The reader spent a part of the time since the timer was set.
                 Either::Right(_) => self.timer = Box::pin(monotonic_clock::wait_for(nanoseconds(left))),
             }
         }
@@ -107,7 +107,7 @@ fn request(call: OutboundRequest) -> Result<Request, &'static str> {
     Ok(request)
 }
 
-/// A host that knows no such time-out refuses the option; [`Timeouts::total`] holds all the same.
+/// Some hosts refuse a timeout option. [`Timeouts::total`] limits the request anyway.
 fn options(timeouts: Timeouts) -> RequestOptions {
     let options = RequestOptions::new();
     let _ = options.set_connect_timeout(Some(nanoseconds(timeouts.connect)));
@@ -119,16 +119,16 @@ fn options(timeouts: Timeouts) -> RequestOptions {
 struct Reading {
     body: StreamReader<u8>,
     trailers: FutureReader<Result<Option<Trailers>, ErrorCode>>,
-    /// Dropping this tells the host that the body is not wanted any more.
+    /// Dropping this tells the host that the component has stopped reading.
     _taken: FutureWriter<Result<(), ErrorCode>>,
     budget: Budget,
-    /// How much is taken next.
+    /// The size of the next read.
     size: usize,
-    /// How much is still to come, if the server has said so.
+    /// The number of remaining bytes, if the server has declared it.
     left: Option<u64>,
 }
 
-/// The body of `response`, of which `length` bytes are to come if the server has said so.
+/// The body of `response`, with `length` bytes if the server has declared it.
 pub fn chunks(response: Response, budget: Budget, length: Option<u64>) -> impl stream::Stream<Item = Chunk> {
     let (taken, reader) = wit_future::new(|| Ok(()));
     let (body, trailers) = Response::consume_body(response, reader);
@@ -142,13 +142,13 @@ pub fn chunks(response: Response, budget: Budget, length: Option<u64>) -> impl s
             Some((StreamResult::Complete(_), chunk)) => {
                 let size = if chunk.len() < READ.0 { READ.0 } else { READ.1 };
                 let left = left.map(|left| left.saturating_sub(chunk.len() as u64));
-                // To be told that nothing follows would be two more turns of the host.
+                // Waiting for the end of the stream would take two more turns of the host.
                 let more = (left != Some(0)).then_some(Reading { body, trailers, _taken, budget, size, left });
                 Some((Ok(Bytes::from(chunk)), more))
             }
             Some((StreamResult::Dropped | StreamResult::Cancelled, _)) => match budget.spend(trailers).await {
                 Some(Ok(_)) => None,
-                // The stream also ends when the server hangs up; only the trailers tell.
+                // The stream also ends when the server disconnects. Only the trailers distinguish the two.
                 Some(Err(code)) => broken(code.to_string()),
                 None => broken("it took too long".into()),
             },
