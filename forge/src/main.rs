@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use forge::{Fsck, Gc, Import, ImportGit, Repack, Store, Token, UpWithDemo};
-use hexad::cli::{Backup, Promote, Rollback, Status, Swap, Validate, has_lost_reader, one_line};
+use hexad::cli::{Backup, Promote, Rollback, Status, Swap, Validate, has_lost_reader, one_line, warn_of_former_flags};
 
 /// The exit status that shells give to a program that SIGPIPE has ended.
 const LOST_READER: u8 = 128 + 13;
@@ -43,7 +43,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let command = Cli::parse().command;
+    warn_of_former_flags();
+    let result = match command {
         Command::Up(up) => up.run(),
         Command::Validate(validate) => validate.run(),
         Command::Import(import) => import.run(),

@@ -10,7 +10,7 @@ use clap::Args;
 use hexad::cli::{SecretArgs, code_folder};
 use hexad::manifest::{self, Manifest};
 use hexad::store::sqlite;
-use hexad::{Host, Options, Runtime};
+use hexad::{Host, HostOptions, Runtime};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -69,7 +69,7 @@ impl StoreArgs {
         let secrets = self.secrets.read()?.with(token::BOOTSTRAP_TOKEN, bootstrap_token.clone());
         let manifest = Manifest::load(&self.manifest, &|name: &str| secrets.get(name), None)?;
         let runtime = Runtime::new(Some(code_folder(data)))?;
-        let options = Options { is_temporary: true, ..Options::new(data.clone()) };
+        let options = HostOptions { is_temporary: true, ..HostOptions::new(data.clone()) };
         let mut host = Host::start(&runtime, manifest, &options)?;
         let address = host.listen(([127, 0, 0, 1], 0).into()).context("cannot listen on the loopback interface")?;
         let server = Server::new(&format!("http://{address}"), &bootstrap_token).with_timeout(self.timeout);

@@ -106,12 +106,12 @@ fn is_url(store: &str) -> bool {
 
 /// Opens a store, and makes it if it is not there and `creates`: the source of a copy has to be there.
 fn open(store: &str, folder: &Path, creates: bool) -> Result<Engine> {
-    let sqlite = sqlite::Options { creates, ..sqlite::Options::default() };
+    let sqlite = sqlite::SqliteOptions { creates, ..sqlite::SqliteOptions::default() };
     if !is_url(store) {
         return Ok(Engine::open(Path::new(store), 1, &sqlite, None)?);
     }
     let url = StoreUrl::parse(store, &Passwords::from_environment()?)?;
-    let mut options = postgres::Options::new(url, WRITERS, Duration::ZERO);
+    let mut options = postgres::PostgresOptions::new(url, WRITERS, Duration::ZERO);
     options.creates = creates;
     Ok(Engine::open(folder, 1, &sqlite, Some(&options))?)
 }

@@ -39,7 +39,7 @@ use crate::trace::Tracer;
 
 use background_tasks::BackgroundTasks;
 pub use background_tasks::Reloader;
-pub use options::{Options, StartError};
+pub use options::{HostOptions, StartError};
 
 /// How long the last spans may take to reach the collector when the host stops.
 const LAST_SPANS_TIMEOUT: Duration = Duration::from_secs(5);
@@ -60,6 +60,7 @@ pub struct Host {
     background_tasks: Arc<BackgroundTasks>,
     admin: Option<Admin>,
     admin_connections: ConnectionBounds,
+    old_metric_names: bool,
     data: PathBuf,
     runtime: Arc<Runtime>,
     store: Engine,
@@ -75,8 +76,9 @@ impl Host {
     /// Opens the store, loads and checks every component, and starts the shards.
     ///
     /// It blocks: for milliseconds if the runtime's cache has the compiled code, otherwise for seconds.
-    pub fn start(runtime: &Arc<Runtime>, manifest: Manifest, options: &Options) -> Result<Self, StartError> {
-        let Manifest { path, mut components, routes, .. } = manifest;
+    pub fn start(runtime: &Arc<Runtime>, manifest: Manifest, options: &HostOptions) -> Result<Self, StartError> {
+        let Manifest { path, mut components, routes, former_names, .. } = manifest;
+        former_names.iter().for_each(|note| tracing::warn!("{}: {note}", path.display()));
         let position = |id: &str| components.iter().position(|component| component.id == id);
         let router = RouteTarget::router(routes, position)
             .map_err(|source| StartError::Routes { manifest: path.clone(), source })?;
@@ -152,6 +154,7 @@ impl Host {
             background_tasks,
             admin: None,
             admin_connections: options.admin_connections,
+            old_metric_names: options.old_metric_names,
             data: options.data.clone(),
             runtime: runtime.clone(),
             store,
@@ -240,7 +243,8 @@ impl Host {
             }
         };
         let (deployer, state, threads) = (self.deployer.clone(), Box::new(state), self.threads.clone());
-        let options = AdminOptions { address, token, connections: self.admin_connections };
+        let (connections, old_metric_names) = (self.admin_connections, self.old_metric_names);
+        let options = AdminOptions { address, token, connections, old_metric_names };
         let admin = Admin::start(options, &self.data, deployer, state, store_health, threads)?;
         let access = admin.access().clone();
         self.admin = Some(admin);

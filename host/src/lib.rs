@@ -121,6 +121,6 @@ mod wait_async;
 
 pub use body::{BodyError, ResponseBody};
 pub use digest::Digest;
-pub use host::{Host, Options, Reloader, StartError};
+pub use host::{Host, HostOptions, Reloader, StartError};
 pub use manifest::Manifest;
 pub use runtime::{Runtime, RuntimeError};

@@ -89,7 +89,7 @@ pub fn validate(
         components.retain(|component| component.id == *id);
     }
     let folder = tempfile::tempdir()?;
-    let store = Sqlite::open(folder.path(), &sqlite::Options::default())?;
+    let store = Sqlite::open(folder.path(), &sqlite::SqliteOptions::default())?;
     let runtime = Runtime::for_checks()?;
     let gate = Gate { runtime, backends: vec![store.backend()?], memory: MemoryBudget::new(u64::MAX), options };
     let components: Vec<_> = components.into_iter().map(Arc::new).collect();

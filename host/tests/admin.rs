@@ -253,9 +253,9 @@ async fn the_metrics_count_requests_failures_and_operations() {
         ("hexad_instance_failures_total{component=\"probe\",reason=\"unreachable\"}", 1.0),
         // One instance used up its memory, and another one trapped.
         ("hexad_instantiations_total{component=\"probe\"}", 2.0),
-        ("hexad_instances_retired_total{component=\"probe\",reason=\"memory\"}", 1.0),
-        ("hexad_generation{component=\"incoming\"}", 2.0),
-        ("hexad_generation{component=\"probe\"}", 1.0),
+        ("hexad_instances_closed_total{component=\"probe\",reason=\"memory\"}", 1.0),
+        ("hexad_revision{component=\"incoming\"}", 2.0),
+        ("hexad_revision{component=\"probe\"}", 1.0),
         ("hexad_breaker_open{component=\"probe\"}", 0.0),
         ("hexad_breaker_tripped_total{component=\"incoming\"}", 1.0),
         ("hexad_request_refusals_total{component=\"incoming\",reason=\"failing\"}", 1.0),
@@ -267,7 +267,7 @@ async fn the_metrics_count_requests_failures_and_operations() {
     let peak = sample("hexad_instance_memory_peak_bytes{component=\"probe\"}");
     assert!((32.0..=64.0).contains(&(peak / 1048576.0)), "{peak}");
     assert!(sample("hexad_memory_denied_total{component=\"probe\"}") > 0.0);
-    assert!(sample("hexad_guest_busy_seconds_total{component=\"probe\"}") > 0.0);
+    assert!(sample("hexad_guest_cpu_seconds_total{component=\"probe\"}") > 0.0);
     for (series, value) in [
         ("hexad_key_value_duration_seconds_count{component=\"probe\",operation=\"commit\"}", 1.0),
         ("hexad_key_value_swaps_lost_total{component=\"probe\"}", 0.0),
@@ -275,7 +275,7 @@ async fn the_metrics_count_requests_failures_and_operations() {
         ("hexad_request_refusals_total{component=\"probe\",reason=\"busy\"}", 0.0),
         ("hexad_instance_failures_total{component=\"probe\",reason=\"host_panicked\"}", 0.0),
         ("hexad_outbound_connections_total{component=\"probe\"}", 0.0),
-        ("hexad_memo_misses_total", 0.0),
+        ("hexad_response_cache_misses_total", 0.0),
         ("hexad_unrouted_requests_total", 1.0),
         ("hexad_build_info{version=\"0.1.0\"}", 1.0),
     ] {

@@ -35,7 +35,7 @@ async fn bodies_stream_through() {
 
 #[tokio::test]
 async fn a_body_that_is_complete_at_once_is_sent_with_its_length() {
-    let server = Server::with("reuse = 100000");
+    let server = Server::with("max_requests_per_instance = 100000");
     let lengths = async || {
         let response = server.send(get("recall?key=probe/v1/a&act=chunked")).await;
         assert!(!response.headers().contains_key("content-length"), "the guest declares none");

@@ -83,7 +83,7 @@ async fn a_client_that_goes_away_is_not_a_failure_of_the_canary() {
 async fn a_store_that_cannot_be_written_says_nothing_of_the_canary() {
     let folder = tempfile::tempdir().unwrap();
     let lock_wait = Duration::from_millis(1);
-    let options = sqlite::Options { lock_wait, ..fixture::store() };
+    let options = sqlite::SqliteOptions { lock_wait, ..fixture::store() };
     let host = fixture::start(&folder, &fixture::manifest(""), &[], options).unwrap();
     let server = Server { host, folder };
     let canary = probe_on_trial(&server);

@@ -120,7 +120,7 @@ fn post(address: SocketAddr) {
 #[test]
 fn a_request_body_that_a_guest_leaves_unread_keeps_no_place() {
     for guest in [careless("", ""), careless_0_2()] {
-        let server = start(&guest, &[], "reuse = 1000");
+        let server = start(&guest, &[], "max_requests_per_instance = 1000");
         let (_server, address, ingress) = listen_on(server, IngressOptions::default());
         post(address);
         wait_until(SOON, "an empty receive budget", || ingress.receive_budget.used() == 0);

@@ -212,7 +212,7 @@ async fn memory_is_bounded() {
 
 #[tokio::test]
 async fn instances_are_reused_and_then_replaced() {
-    let server = Server::with("reuse = 3");
+    let server = Server::with("max_requests_per_instance = 3");
     let mut served = Vec::new();
     for _ in 0..5 {
         served.push(server.ok("served").await);

@@ -9,10 +9,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use hexad::imports::outbound::OutboundOptions;
 use hexad::manifest::{LoadOptions, MaintenanceTokens, ManifestError};
-use hexad::store::postgres::{Options as PostgresOptions, Passwords, StoreUrl};
+use hexad::store::postgres::{PostgresOptions, Passwords, StoreUrl};
 use hexad::store::sqlite;
 use hexad::trace::Export;
-use hexad::{Host, Manifest, Options, ResponseBody, Runtime, StartError};
+use hexad::{Host, Manifest, HostOptions, ResponseBody, Runtime, StartError};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use tempfile::TempDir;
@@ -87,7 +87,7 @@ impl Server {
     /// The same; at most this many instances may be stalled.
     pub fn with_stalled(tool: &str, stalled_instances: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let options = Options { stalled_instances, ..options(&folder, store()) };
+        let options = HostOptions { stalled_instances, ..options(&folder, store()) };
         let host = start_with(&folder, &manifest(tool), &[], &options).unwrap();
         Self { host, folder }
     }
@@ -95,7 +95,7 @@ impl Server {
     /// The probe on a host whose threads poll for so long before they sleep.
     pub fn with_busy_poll(busy_poll: Duration) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let options = Options { busy_poll, ..options(&folder, store()) };
+        let options = HostOptions { busy_poll, ..options(&folder, store()) };
         let host = start_with(&folder, &manifest(""), &[], &options).unwrap();
         Self { host, folder }
     }
@@ -103,7 +103,7 @@ impl Server {
     /// The probe on two threads.
     pub fn on_two_threads(tool: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let options = Options { threads: NonZeroUsize::new(2).unwrap(), ..options(&folder, store()) };
+        let options = HostOptions { threads: NonZeroUsize::new(2).unwrap(), ..options(&folder, store()) };
         let host = start_with(&folder, &manifest(tool), &[], &options).unwrap();
         Self { host, folder }
     }
@@ -113,7 +113,7 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         let granted = format!("allowed_outbound_hosts = {hosts:?}");
         let manifest = manifest(tool).replace("allowed_outbound_hosts = []", &granted);
-        let options = Options { outbound, ..options(&folder, store()) };
+        let options = HostOptions { outbound, ..options(&folder, store()) };
         let host = start_with(&folder, &manifest, &[], &options).unwrap();
         Self { host, folder }
     }
@@ -123,7 +123,7 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         let granted = format!("allowed_outbound_hosts = {hosts:?}");
         let manifest = manifest(tool).replace("allowed_outbound_hosts = []", &granted);
-        let options = Options { traces: Some(Export::to(collector)), ..options(&folder, store()) };
+        let options = HostOptions { traces: Some(Export::to(collector)), ..options(&folder, store()) };
         let host = start_with(&folder, &manifest, &[], &options).unwrap();
         Self { host, folder }
     }
@@ -150,8 +150,8 @@ impl Server {
 }
 
 /// A store that ends a transaction only when a request waits for it, so that commits can be counted.
-pub fn store() -> sqlite::Options {
-    sqlite::Options { batch_age: Duration::from_secs(60), ..sqlite::Options::default() }
+pub fn store() -> sqlite::SqliteOptions {
+    sqlite::SqliteOptions { batch_age: Duration::from_secs(60), ..sqlite::SqliteOptions::default() }
 }
 
 /// A client for which every status is an answer. Each of its waits has a deadline.
@@ -165,25 +165,25 @@ pub fn start(
     folder: &TempDir,
     manifest: &str,
     environment: &[(&str, &str)],
-    store: sqlite::Options,
+    store: sqlite::SqliteOptions,
 ) -> Result<Host, StartError> {
     start_with(folder, manifest, environment, &options(folder, store))
 }
 
-pub fn options(folder: &TempDir, store: sqlite::Options) -> Options {
+pub fn options(folder: &TempDir, store: sqlite::SqliteOptions) -> HostOptions {
     let data = folder.path().join("data");
     let postgres = databases::url_of(&data).map(|url| {
         let url = StoreUrl::parse(&url, &Passwords::default()).unwrap();
         PostgresOptions::new(url, 4, Duration::ZERO)
     });
-    Options { threads: NonZeroUsize::MIN, store, postgres, ..Options::new(data) }
+    HostOptions { threads: NonZeroUsize::MIN, store, postgres, ..HostOptions::new(data) }
 }
 
 pub fn start_with(
     folder: &TempDir,
     manifest: &str,
     environment: &[(&str, &str)],
-    options: &Options,
+    options: &HostOptions,
 ) -> Result<Host, StartError> {
     Host::start(&RUNTIME, load(folder, manifest, environment, None).unwrap(), options)
 }

@@ -20,7 +20,7 @@ fn limited(max_bytes: u64) -> Server {
 fn limited_with(max_bytes: u64, tool: &str) -> Server {
     let folder = tempfile::tempdir().unwrap();
     let probe_interval = Duration::from_millis(1);
-    let store = sqlite::Options { max_bytes: Some(max_bytes), probe_interval, ..store() };
+    let store = sqlite::SqliteOptions { max_bytes: Some(max_bytes), probe_interval, ..store() };
     let host = fixture::start(&folder, &manifest(tool), &[], store).unwrap();
     Server { host, folder }
 }
@@ -85,7 +85,7 @@ async fn a_host_that_starts_with_a_full_store_is_not_ready() {
     let Server { host, folder } = server;
     drop(host);
     let probe_interval = Duration::from_millis(1);
-    let full = sqlite::Options { max_bytes: Some(4096), probe_interval, ..store() };
+    let full = sqlite::SqliteOptions { max_bytes: Some(4096), probe_interval, ..store() };
     let host = fixture::start(&folder, &manifest(""), &[], full).unwrap();
     let mut server = Server { host, folder };
     let access = administer(&mut server);
@@ -139,7 +139,7 @@ fn damaged() -> tempfile::TempDir {
 #[test]
 fn a_start_on_a_damaged_store_names_file_and_remedy() {
     let folder = damaged();
-    let unchecked = sqlite::Options { checked_at_open: 0, ..store() };
+    let unchecked = sqlite::SqliteOptions { checked_at_open: 0, ..store() };
     let error = fixture::start(&folder, &manifest(""), &[], unchecked).err().unwrap().to_string();
     assert!(error.contains(sqlite::FILE_NAME) && error.contains("restore it from a backup"), "{error}");
 }
@@ -147,7 +147,7 @@ fn a_start_on_a_damaged_store_names_file_and_remedy() {
 #[tokio::test]
 async fn a_store_that_is_damaged_while_it_serves_is_not_ready() {
     let folder = tempfile::tempdir().unwrap();
-    let unchecked = || sqlite::Options { checked_at_open: 0, ..store() };
+    let unchecked = || sqlite::SqliteOptions { checked_at_open: 0, ..store() };
     let host = fixture::start(&folder, &manifest(""), &[], unchecked()).unwrap();
     let server = Server { host, folder };
     // A table of several pages. A start reads few of them.
@@ -180,7 +180,7 @@ async fn a_store_that_is_damaged_while_it_serves_is_not_ready() {
 async fn a_store_that_another_program_keeps_locked_is_busy_until_that_ends() {
     let folder = tempfile::tempdir().unwrap();
     let (lock_wait, probe_interval) = (Duration::from_millis(1), Duration::from_millis(1));
-    let options = sqlite::Options { lock_wait, probe_interval, ..store() };
+    let options = sqlite::SqliteOptions { lock_wait, probe_interval, ..store() };
     let mut host = fixture::start(&folder, &manifest(""), &[], options).unwrap();
     let access = host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
     let server = Server { host, folder };

@@ -12,7 +12,7 @@ pub const GRANTS: &str = "read = [\"shared/\"]\nwrite = [\"probe/\"]";
 
 /// Puts keys into a store before a host opens it.
 pub async fn fill(folder: &tempfile::TempDir, keys: &[&str]) {
-    let engine = Sqlite::open(&folder.path().join("data"), &sqlite::Options::default()).unwrap();
+    let engine = Sqlite::open(&folder.path().join("data"), &sqlite::SqliteOptions::default()).unwrap();
     let backend = engine.backend().unwrap();
     let ledger = Ledger::default();
     for key in keys {
@@ -138,7 +138,7 @@ async fn keys_and_values_have_limits() {
 #[tokio::test]
 async fn a_response_is_replaced_if_its_writes_are_not_durable() {
     let folder = tempfile::tempdir().unwrap();
-    let store = sqlite::Options { max_bytes: Some(256 * 1024), ..fixture::store() };
+    let store = sqlite::SqliteOptions { max_bytes: Some(256 * 1024), ..fixture::store() };
     let host = fixture::start(&folder, &fixture::manifest(""), &[], store).unwrap();
     let server = Server { host, folder };
     let answer = server.get("kv/set-big?key=k&value=1000000").await;

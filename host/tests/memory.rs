@@ -9,7 +9,7 @@ use futures::future::join_all;
 use hexad::admin::AdminAccess;
 use hexad::component::ComponentService;
 use hexad::ingress::IngressOptions;
-use hexad::{Options, StartError};
+use hexad::{HostOptions, StartError};
 
 use crate::fairness::{ask, connect_from};
 use crate::fixture::{self, Server, get, manifest, options, store, text};
@@ -34,7 +34,7 @@ fn guest_memory(access: &AdminAccess) -> u64 {
 fn start(guests: u64) -> Result<Server, StartError> {
     let folder = tempfile::tempdir().unwrap();
     let manifest = manifest("memory = \"64MiB\"") + "\n[component.incoming.tool.hexad]\nmemory = \"16MiB\"\n";
-    let options = Options {
+    let options = HostOptions {
         memory: Some(CACHES + guests),
         send_buffer: 0,
         threads: NonZeroUsize::MIN,
@@ -157,7 +157,7 @@ fn a_component_that_does_not_fit_is_refused_by_name() {
 #[test]
 fn responses_may_not_have_more_memory_than_the_machine() {
     let folder = tempfile::tempdir().unwrap();
-    let options = Options { send_buffer: usize::MAX, ..options(&folder, store()) };
+    let options = HostOptions { send_buffer: usize::MAX, ..options(&folder, store()) };
     let error = fixture::start_with(&folder, &manifest(""), &[], &options).err().unwrap().to_string();
     assert!(error.contains("--send-buffer"), "{error}");
 }

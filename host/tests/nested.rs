@@ -106,7 +106,7 @@ async fn bodies_are_streamed_in_both_directions() {
 #[tokio::test]
 async fn a_nested_response_comes_from_the_response_cache() {
     let folder = tempfile::tempdir().unwrap();
-    let tool = "memoize = \"60s\"\nheaders = [\"accept\"]\nreuse = 100000";
+    let tool = "response_cache = \"60s\"\nresponse_cache_headers = [\"accept\"]\nreuse = 100000";
     // Only the first component may send requests: one that is cached may not.
     let manifest =
         manifest(tool).replacen("allowed_outbound_hosts = []", "allowed_outbound_hosts = [\"http://self\"]", 1);

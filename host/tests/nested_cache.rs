@@ -9,7 +9,7 @@ use crate::fixture::{Server, get, load, manifest, options, start_with, store, te
 use crate::versions::{swap, variant};
 
 const SELF: &[&str] = &["http://self"];
-const TOOL: &str = "memoize = \"60s\"\nheaders = [\"accept\", \"spin-client-addr\"]\nreuse = 100000";
+const TOOL: &str = "response_cache = \"60s\"\nresponse_cache_headers = [\"accept\", \"spin-client-addr\"]\nreuse = 100000";
 
 /// A host whose probe has served a request, so that it does not initialise itself in the test.
 async fn server() -> Server {
@@ -104,7 +104,7 @@ async fn clients_are_kept_apart_and_named() {
 fn only_the_application_itself_may_be_asked_and_as_the_client() {
     let refusal = |hosts: &str, headers: &str| {
         let folder = tempfile::tempdir().unwrap();
-        let tool = format!("memoize = \"1s\"\nheaders = [{headers}]");
+        let tool = format!("response_cache = \"1s\"\nresponse_cache_headers = [{headers}]");
         let manifest = manifest(&tool).replace("allowed_outbound_hosts = []", hosts);
         load(&folder, &manifest, &[], None).err().map(|error| error.to_string())
     };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hexad::component::CanaryPolicy;
 use hexad::deploy::{DeployError, Signature, SwapRequest, TrustPolicy};
-use hexad::{Digest, Host, Options, StartError};
+use hexad::{Digest, Host, HostOptions, StartError};
 use tempfile::TempDir;
 
 use crate::fixture::{self, Server, agent, guest, manifest, store};
@@ -82,7 +82,7 @@ impl TrustFixture {
         for name in ["probe", "incoming"] {
             text = text.replace(&format!("{:?}", guest(name)), &format!("\"{name}.wasm\""));
         }
-        let options = Options { policy: self.policy.clone(), watch, ..fixture::options(&self.folder, store()) };
+        let options = HostOptions { policy: self.policy.clone(), watch, ..fixture::options(&self.folder, store()) };
         fixture::start_with(&self.folder, &text, &[], &options)
     }
 }

@@ -10,7 +10,7 @@ use http_body_util::{BodyExt, Full};
 use crate::fixture::{Server, get, request, text};
 use crate::wait_async::next_turn;
 
-const TOOL: &str = "memoize = \"60s\"\nheaders = [\"accept\", \"authorization\"]\nreuse = 100000";
+const TOOL: &str = "response_cache = \"60s\"\nresponse_cache_headers = [\"accept\", \"authorization\"]\nreuse = 100000";
 
 /// A host with an instance that has served a request, so that the guest does not initialise itself in
 /// the test.
@@ -118,8 +118,8 @@ async fn a_response_that_must_not_be_shared_is_not_cached() {
 }
 
 #[tokio::test]
-async fn without_memoize_in_the_manifest_nothing_is_cached() {
-    let server = started("reuse = 100000").await;
+async fn without_response_cache_in_the_manifest_nothing_is_cached() {
+    let server = started("max_requests_per_instance = 100000").await;
     assert!(!is_cached(&server, "").await);
     let seen = ask(&server, recall("a", "", &[("x-other", "1")])).await;
     assert!(seen.contains("x-other"), "{seen}");
@@ -156,7 +156,7 @@ async fn headers_that_are_not_declared_do_not_reach_the_guest() {
 
 #[tokio::test]
 async fn connections_of_one_client_share_cached_responses() {
-    let server = started("memoize = \"60s\"\nheaders = [\"spin-client-addr\"]\nreuse = 100000").await;
+    let server = started("response_cache = \"60s\"\nresponse_cache_headers = [\"spin-client-addr\"]\nreuse = 100000").await;
     let first = ask(&server, recall("a", "", &[("spin-client-addr", "192.0.2.1:1000")])).await;
     assert_eq!(ask(&server, recall("a", "", &[("spin-client-addr", "192.0.2.1:2000")])).await, first);
     assert_ne!(ask(&server, recall("a", "", &[("spin-client-addr", "192.0.2.2:1000")])).await, first);
@@ -180,7 +180,7 @@ async fn head_and_get_are_cached_apart() {
 
 #[tokio::test]
 async fn an_entry_expires() {
-    let server = started("memoize = \"1ns\"\nheaders = []\nreuse = 100000").await;
+    let server = started("response_cache = \"1ns\"\nresponse_cache_headers = []\nreuse = 100000").await;
     assert!(!is_cached(&server, "").await);
     assert_eq!(hits(&server), 0);
 }

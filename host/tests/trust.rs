@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hexad::anonymous_work::WorkLimits;
 use hexad::ingress::RequestOrigin;
-use hexad::{Options, ResponseBody};
+use hexad::{HostOptions, ResponseBody};
 use http::header::{AUTHORIZATION, COOKIE, DATE, RETRY_AFTER, SET_COOKIE};
 use http::{HeaderMap, Request, Response};
 use http_body_util::Full;
@@ -31,7 +31,7 @@ fn lines(headers: &HeaderMap) -> Vec<&[u8]> {
 async fn only_a_component_with_the_grant_gets_and_sets_sessions() {
     let set = "head?status=200&header=set-cookie:hexad-session=evil&header=set-cookie:__Host-hexad-session=evil\
                &header=set-cookie:c=3";
-    for tool in ["", "credentials = { headers = [\"authorization\"] }", "memoize = \"60s\"\nheaders = [\"cookie\"]"] {
+    for tool in ["", "credentials = { headers = [\"authorization\"] }", "response_cache = \"60s\"\nresponse_cache_headers = [\"cookie\"]"] {
         let server = Server::with(tool);
         let (_, seen) = text(server.send(with_cookies("headers")).await).await;
         assert!(seen.contains("cookie: a=1; b=2\n"), "{tool}: {seen}");
@@ -55,7 +55,7 @@ async fn requests_of_components_carry_no_session_either() {
 
 #[tokio::test]
 async fn a_response_depends_on_no_session_that_its_component_does_not_get() {
-    let server = Server::with("memoize = \"60s\"\nheaders = [\"cookie\"]");
+    let server = Server::with("response_cache = \"60s\"\nresponse_cache_headers = [\"cookie\"]");
     let recall = |cookie: &str| {
         let mut request = get("recall?key=probe/v1/a");
         request.headers_mut().insert(COOKIE, cookie.parse().unwrap());
@@ -118,7 +118,7 @@ fn a_component_whose_start_does_not_end_is_not_loaded() {
 /// The probe on a host with limits of anonymous work.
 fn limited(tool: &str, anonymous_work: WorkLimits) -> Server {
     let folder = tempfile::tempdir().unwrap();
-    let options = Options { anonymous_work, ..options(&folder, store()) };
+    let options = HostOptions { anonymous_work, ..options(&folder, store()) };
     let granted = manifest(tool).replace("allowed_outbound_hosts = []", "allowed_outbound_hosts = [\"http://self\"]");
     let host = start_with(&folder, &granted, &[], &options).unwrap();
     Server { host, folder }
@@ -208,7 +208,7 @@ async fn a_client_does_not_get_the_header_about_its_caller() {
 async fn a_secret_is_drawn_once_and_only_for_its_component() {
     let folder = tempfile::tempdir().unwrap();
     let manifest = manifest("generate = [\"check\"]");
-    let secret = async |options: &Options, environment: &[(&str, &str)]| {
+    let secret = async |options: &HostOptions, environment: &[(&str, &str)]| {
         let host = start_with(&folder, &manifest, environment, options).unwrap();
         let keys = text(host.handle(get("variable?name=check")).await).await.1;
         let reloader = host.reloader();
@@ -222,7 +222,7 @@ async fn a_secret_is_drawn_once_and_only_for_its_component() {
     let drawn = secret(&options, &[]).await;
     let [first, next] = *drawn.split(',').collect::<Vec<_>>() else { panic!("{drawn}") };
     assert_eq!((first.len(), secret(&options, &[]).await), (64, drawn.clone()));
-    let rotated = secret(&Options { rotate_secrets: true, ..options.clone() }, &[]).await;
+    let rotated = secret(&HostOptions { rotate_secrets: true, ..options.clone() }, &[]).await;
     assert!(rotated.starts_with(&format!("{next},{first},")), "{drawn} {rotated}");
     assert_eq!(secret(&options, &[("SPIN_VARIABLE_CHECK", "mine")]).await, "mine");
     let unknown = fixture::load(&folder, &manifest.replace("[\"check\"]", "[\"chek\"]"), &[], None);

@@ -158,7 +158,7 @@ fn a_page_without_a_session_comes_from_the_response_cache() {
     let operator = forge.operator();
     // The first requests of a new instance may be uncacheable, and each page is cached for a second.
     let is_cached = || {
-        let misses = || operator.metric("hexad_memo_misses_total");
+        let misses = || operator.metric("hexad_response_cache_misses_total");
         let before = misses();
         for _ in 0..10 {
             assert_eq!(forge.get("/packages/@acme/lib", "").status, 200);

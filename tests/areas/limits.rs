@@ -13,9 +13,9 @@ const SEARCH: &str = "/api/v4/packages/npm/-/v1/search?text=lib";
 /// The project's manifest, in which each instance serves one request and no response is cached.
 fn one_request_per_instance(folder: &Path) -> PathBuf {
     edited_manifest(folder, |tool| {
-        tool.remove("memoize");
-        tool.remove("headers");
-        tool.insert("reuse".into(), 1.into());
+        tool.remove("response_cache");
+        tool.remove("response_cache_headers");
+        tool.insert("max_requests_per_instance".into(), 1.into());
     })
 }
 

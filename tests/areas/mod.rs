@@ -47,8 +47,8 @@ impl Forge {
         let mut command = up(manifest, data.path());
         // The server does no work of its own that a test could count as a component's. It flushes only writes that a
         // request waits for, however slow the machine is.
-        command.args(["--threads", "1", "--external-url", "https://forge.test", "--gc-every", "0"]);
-        command.args(["--flush-after", "60s"]);
+        command.args(["--threads", "1", "--external-url", "https://forge.test", "--maintenance-every", "0"]);
+        command.args(["--commit-interval", "60s"]);
         for (name, value) in [("bootstrap_admin_token", BOOTSTRAP_TOKEN)].iter().chain(variables) {
             command.env(format!("SPIN_VARIABLE_{}", name.to_uppercase()), value);
         }
@@ -123,7 +123,7 @@ impl Forge {
 
     /// How many of a component's upstream requests shared the response to an identical request.
     pub fn coalesced(&self, component: &str) -> u64 {
-        self.operator().metric(&format!("hexad_outbound_requests_shared_total{{component=\"{component}\"}}"))
+        self.operator().metric(&format!("hexad_outbound_requests_coalesced_total{{component=\"{component}\"}}"))
     }
 
     /// How many transactions were flushed to disk.

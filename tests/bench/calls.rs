@@ -41,10 +41,10 @@ pub fn run(bench: &Bench) {
             }
         }
     };
-    for (name, memoize) in MODES {
+    for (name, is_cached) in MODES {
         if bench.selection.has("calls", name) {
             let data = tempfile::tempdir().expect("a temporary folder");
-            row(name, &guest(), &hexad(data.path(), memoize));
+            row(name, &guest(), &hexad(data.path(), is_cached));
         }
     }
     if bench.selection.has("calls", BY_VALUE) {
@@ -65,12 +65,12 @@ pub fn experiments(bench: &Bench) {
     }
     let mut table =
         Table::new("The list of experiments, 16 connections; the peer is the smallest component", &bench.load);
-    for (name, memoize) in MODES {
+    for (name, is_cached) in MODES {
         eprintln!("experiments, {name}…");
         let peer_data = tempfile::tempdir().expect("a temporary folder");
-        let peer = hexad(peer_data.path(), memoize);
+        let peer = hexad(peer_data.path(), is_cached);
         let data = tempfile::tempdir().expect("a temporary folder");
-        let server = match memoize {
+        let server = match is_cached {
             true => Server::start(data.path()),
             false => Server::start_manifest(&uncached_manifest(data.path()), data.path(), &[]),
         };
@@ -126,9 +126,9 @@ pub fn tail(bench: &Bench) {
     if let Some(peer) = Wasmtime::start(&guest()) {
         rows("`wasmtime serve`", &peer.url);
     }
-    for (name, memoize) in MODES {
+    for (name, is_cached) in MODES {
         let data = tempfile::tempdir().expect("a temporary folder");
-        rows(name, &hexad(data.path(), memoize).url);
+        rows(name, &hexad(data.path(), is_cached).url);
     }
     println!();
 }

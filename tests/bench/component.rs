@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use hexad_tests::server::{Server, edited_manifest, root};
 
 /// A server of the smallest guest.
-pub fn hexad(data: &Path, memoize: bool) -> Server {
-    Server::start_manifest(&hello_manifest(data, memoize), data, &[])
+pub fn hexad(data: &Path, is_cached: bool) -> Server {
+    Server::start_manifest(&hello_manifest(data, is_cached), data, &[])
 }
 
 /// A server of the smallest guest of the 0.2 interface. Its instances are reused, as those of 0.3 are by default.
@@ -23,8 +23,8 @@ pub fn hexad_by_value(data: &Path) -> Server {
 }
 
 /// A manifest with one route, to the smallest guest.
-pub fn hello_manifest(folder: &Path, memoize: bool) -> PathBuf {
-    let memo = if memoize { "[component.hello.tool.hexad]\nmemoize = \"1s\"\nheaders = []" } else { "" };
+pub fn hello_manifest(folder: &Path, is_cached: bool) -> PathBuf {
+    let memo = if is_cached { "[component.hello.tool.hexad]\nresponse_cache = \"1s\"\nresponse_cache_headers = []" } else { "" };
     manifest(folder, &guest(), memo)
 }
 
@@ -57,8 +57,8 @@ pub fn guest_0_2() -> PathBuf {
 /// The project's manifest without the response cache.
 pub fn uncached_manifest(folder: &Path) -> PathBuf {
     edited_manifest(folder, |tool| {
-        tool.remove("memoize");
-        tool.remove("headers");
+        tool.remove("response_cache");
+        tool.remove("response_cache_headers");
     })
 }
 

@@ -45,7 +45,7 @@ const ROWS: [Row; 5] = [
     Row {
         name: "remembered, bounded to 500 ms",
         work: Work::Reads { is_cached: true, connections: 16 },
-        options: &["--freshness", "500ms"],
+        options: &["--max-staleness", "500ms"],
     },
     Row { name: "by the component", work: Work::Reads { is_cached: false, connections: 16 }, options: &[] },
     Row { name: "durable publishes, 8 at once", work: Work::Publishes, options: &[] },

@@ -151,7 +151,7 @@ fn number(text: &str) -> u32 {
 #[test]
 fn once_a_swap_is_acknowledged_no_host_answers_with_an_older_component() {
     let Some(fleet) = Fleet::start() else { return };
-    let hosts = [fleet.host(&[]), fleet.host(&[]), fleet.host(&["--freshness", "500ms"])];
+    let hosts = [fleet.host(&[]), fleet.host(&[]), fleet.host(&["--max-staleness", "500ms"])];
     assert_eq!(hosts.each_ref().map(Member::serves), [0; 3]);
     let acknowledged = Mutex::new(vec![(Instant::now(), 0)]);
     let is_over = AtomicBool::new(false);

@@ -81,6 +81,7 @@ impl AdminApi {
             AdminRoute::Metrics => {
                 match exposition::openmetrics(context.deployer.application().clone(), (context.host_state)()) {
                     Ok(text) => {
+                        let text = if context.old_metric_names { exposition::with_old_names(text) } else { text };
                         let (media_type, text) = exposition::negotiate(text, &parts.headers);
                         body(StatusCode::OK, media_type, text)
                     }

@@ -25,6 +25,8 @@ pub struct AdminContext {
     pub threads: ServingThreads,
     pub history: History,
     pub sessions: Sessions,
+    /// Metrics have the names of the release before.
+    pub old_metric_names: bool,
 }
 
 impl AdminContext {

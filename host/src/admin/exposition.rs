@@ -22,6 +22,24 @@ use crate::metrics::Histogram;
 /// The media type of OpenMetrics text.
 const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// The former and the present name of metrics that were renamed in 0.2. `--old-metric-names` is for that release only.
+const RENAMED: [(&str, &str); 9] = [
+    ("hexad_memo_hits", "hexad_response_cache_hits"),
+    ("hexad_memo_misses", "hexad_response_cache_misses"),
+    ("hexad_memo_remembered", "hexad_response_cache_stored"),
+    ("hexad_memo_answers", "hexad_response_cache_entries"),
+    ("hexad_memo_bytes", "hexad_response_cache_bytes"),
+    ("hexad_instances_retired", "hexad_instances_closed"),
+    ("hexad_outbound_requests_shared", "hexad_outbound_requests_coalesced"),
+    ("hexad_generation", "hexad_revision"),
+    ("hexad_guest_busy_seconds", "hexad_guest_cpu_seconds"),
+];
+
+/// The metrics with their former names.
+pub fn with_old_names(metrics: String) -> String {
+    RENAMED.iter().fold(metrics, |metrics, (former, present)| metrics.replace(present, former))
+}
+
 /// All metrics, as OpenMetrics text.
 pub fn openmetrics(application: Arc<Application>, host_state: HostState) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("hexad");
@@ -83,7 +101,7 @@ impl Collector for MetricsCollector {
         out.counters("instance_failures", "Instances that ended early, by reason", "reason", |service| {
             service.metrics().failures().collect()
         })?;
-        out.counters("instances_retired", "Instances that the host ended, by reason", "reason", |service| {
+        out.counters("instances_closed", "Instances that the host ended, by reason", "reason", |service| {
             service.metrics().retirements().collect()
         })?;
         out.counter("responses_cut_off", "Responses that were truncated at the size limit", |service| {
@@ -116,7 +134,7 @@ impl Collector for MetricsCollector {
         out.counter("memory_denied", "Requests for more memory that were denied", |service| {
             service.metrics().total(|shard| shard.memory_denials.get()) as f64
         })?;
-        out.counter("guest_busy_seconds", "Processor time of guests and of their calls of the host", |service| {
+        out.counter("guest_cpu_seconds", "Processor time of guests and of their calls of the host", |service| {
             service.metrics().total(|shard| shard.cpu_nanos.get()) as f64 / 1e9
         })?;
         out.counters("key_value_operations", "Operations on the key-value store", "operation", |service| {
@@ -166,7 +184,7 @@ impl Collector for MetricsCollector {
             service.outbound().map_or(0.0, |out| value(&out) as f64)
         };
         out.counter(
-            "outbound_requests_shared",
+            "outbound_requests_coalesced",
             "Outbound requests that got the response of an identical one",
             |service| outbound(service, |outbound| outbound.counters().coalesced.get()),
         )?;
@@ -190,7 +208,7 @@ impl Collector for MetricsCollector {
             ];
             family.encode_family(&labels)?.encode_gauge(&1.0)
         })?;
-        out.gauge("generation", "The number of the active generation", |service| service.current().number as f64)?;
+        out.gauge("revision", "The number of the active revision", |service| service.current().number as f64)?;
         out.gauge("canary", "1 during the trial of a canary", |service| {
             f64::from(u8::from(service.deployment().canary.is_some()))
         })?;

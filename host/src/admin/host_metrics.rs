@@ -25,15 +25,15 @@ fn response_cache(application: &Application, out: &mut FamilyEncoder<'_, '_>) ->
     let cache = application.response_cache();
     let counters = cache.counters();
     for (name, help, count) in [
-        ("memo_hits", "Requests that got a cached response", &counters.hits),
-        ("memo_misses", "Cacheable requests that got a new response", &counters.misses),
-        ("memo_remembered", "Responses that were stored in the cache", &counters.stored),
+        ("response_cache_hits", "Requests that got a cached response", &counters.hits),
+        ("response_cache_misses", "Cacheable requests that got a new response", &counters.misses),
+        ("response_cache_stored", "Responses that were stored in the cache", &counters.stored),
     ] {
         out.host(name, help, MetricType::Counter, count.load(Ordering::Relaxed) as f64)?;
     }
     let (entries, bytes) = cache.size();
-    out.host("memo_answers", "Responses in the cache", MetricType::Gauge, entries as f64)?;
-    out.host("memo_bytes", "Memory of the cached responses", MetricType::Gauge, bytes as f64)
+    out.host("response_cache_entries", "Responses in the cache", MetricType::Gauge, entries as f64)?;
+    out.host("response_cache_bytes", "Memory of the cached responses", MetricType::Gauge, bytes as f64)
 }
 
 fn spans(application: &Application, out: &mut FamilyEncoder<'_, '_>) -> fmt::Result {
@@ -149,7 +149,7 @@ fn host(application: &Application, state: &HostState, out: &mut FamilyEncoder<'_
     Ok(())
 }
 
-fn postgres_metrics(out: &mut FamilyEncoder<'_, '_>, status: &postgres::Status) -> fmt::Result {
+fn postgres_metrics(out: &mut FamilyEncoder<'_, '_>, status: &postgres::PostgresStatus) -> fmt::Result {
     let is_connected = f64::from(u8::from(status.server.is_some()));
     out.host("postgres_connected", "1 while a PostgreSQL can be used", MetricType::Gauge, is_connected)?;
     let round_trip = status.round_trip.as_secs_f64();

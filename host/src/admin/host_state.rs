@@ -16,7 +16,7 @@ pub struct HostState {
     pub connections: usize,
     pub store_bytes: u64,
     /// `None` for a store in the data folder.
-    pub postgres: Option<postgres::Status>,
+    pub postgres: Option<postgres::PostgresStatus>,
     /// Why the store cannot do its work, if it cannot.
     pub store_failure: Option<StoreFailure>,
     /// Transactions that failed since the start.

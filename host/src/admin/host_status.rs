@@ -148,10 +148,23 @@ pub struct FleetHostStatus {
     pub version: String,
     /// The digest of the host's manifest.
     pub manifest: Option<String>,
+    /// The digest of what it says. None from a build before 0.2.
+    #[serde(default)]
+    pub resolved_manifest: Option<String>,
     /// The revision of the record that this host serves.
     pub revision: i64,
     /// Why it does not serve the same components as the others.
     pub problem: Option<String>,
+}
+
+impl FleetHostStatus {
+    /// Whether two hosts have the same manifest, by what it says if both report that.
+    pub fn has_manifest_of(&self, other: &Self) -> bool {
+        match (&self.resolved_manifest, &other.resolved_manifest) {
+            (Some(own), Some(other)) => own == other,
+            _ => self.manifest == other.manifest,
+        }
+    }
 }
 
 /// A standby of the server in use. `lag` is in bytes of its log.
@@ -170,14 +183,15 @@ impl From<&FleetHost> for FleetHostStatus {
             is_live: host.is_live(),
             version: report.version.clone(),
             manifest: report.manifest.map(|digest| digest.to_string()),
-            revision: report.revision,
+            resolved_manifest: report.resolved_manifest.map(|digest| digest.to_string()),
+            revision: report.record_version,
             problem: report.problem.clone(),
         }
     }
 }
 
-impl From<&postgres::Status> for PostgresStatus {
-    fn from(status: &postgres::Status) -> Self {
+impl From<&postgres::PostgresStatus> for PostgresStatus {
+    fn from(status: &postgres::PostgresStatus) -> Self {
         let standby = |(name, lag): &(String, u64)| StandbyStatus { name: name.clone(), lag: *lag };
         Self {
             url: status.url.clone(),

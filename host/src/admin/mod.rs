@@ -109,6 +109,7 @@ pub struct AdminOptions {
     /// Without one, a token is generated.
     pub token: Option<String>,
     pub connections: ConnectionBounds,
+    pub old_metric_names: bool,
 }
 
 impl Admin {
@@ -121,7 +122,7 @@ impl Admin {
         store_health: Arc<StoreHealth>,
         threads: ServingThreads,
     ) -> io::Result<Self> {
-        let AdminOptions { address, token, connections: bounds } = options;
+        let AdminOptions { address, token, connections: bounds, old_metric_names } = options;
         let token = token.map_or_else(|| random::token(TOKEN_BYTES), Ok)?;
         let listener = acceptor::bind(address)?;
         listener.set_nonblocking(true)?;
@@ -144,6 +145,7 @@ impl Admin {
             threads,
             history: History::default(),
             sessions: Sessions::default(),
+            old_metric_names,
         });
         let mut publisher = Publisher::new(access.clone(), data);
         publisher.publish();

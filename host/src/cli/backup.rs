@@ -111,7 +111,7 @@ mod tests {
         };
         check();
         // A store that was copied to PostgreSQL is still in the folder.
-        drop(sqlite::Sqlite::open(folder.path(), &sqlite::Options::default()).unwrap());
+        drop(sqlite::Sqlite::open(folder.path(), &sqlite::SqliteOptions::default()).unwrap());
         check();
         join(host, "the end of the host");
     }

@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::admin::ConnectionBounds;
-use crate::host::Options;
+use crate::host::HostOptions;
 use crate::ingress::IngressOptions;
 
 /// Descriptors of the store, the runtimes, the listeners and the logs together, and of each thread that serves.
@@ -42,7 +42,7 @@ struct Division {
 
 /// Raises the process's soft limit to the hard one. Lowers the limits of clients' and operators' connections to the
 /// rest, so that clients use up no descriptor that the host needs. Fails if a host without clients needs more.
-pub fn fit(ingress: &mut IngressOptions, options: &mut Options, components: usize) -> Result<()> {
+pub fn fit(ingress: &mut IngressOptions, options: &mut HostOptions, components: usize) -> Result<()> {
     let Some(limit) = raise_limit() else { return Ok(()) };
     let (threads, needed) = (options.threads, needed(options, components));
     let Some(division) = divide(limit, needed) else {
@@ -91,7 +91,7 @@ fn raise_limit() -> Option<u64> {
 
 /// The descriptors that a host with `components` components has open without clients, and those of the least
 /// connections of operators.
-fn needed(options: &Options, components: usize) -> u64 {
+fn needed(options: &HostOptions, components: usize) -> u64 {
     let threads = options.threads.get() as u64;
     let postgres = options.postgres.as_ref().map_or(0, |postgres| postgres.writers as u64 + threads + OF_POSTGRES);
     let of_components = OF_A_COMPONENT * components as u64;
@@ -133,8 +133,8 @@ mod tests {
         assert_eq!(getrlimit(Resource::Nofile).current, maximum);
     }
 
-    fn options(threads: usize) -> Options {
-        Options { threads: NonZeroUsize::new(threads).unwrap(), ..Options::new("data") }
+    fn options(threads: usize) -> HostOptions {
+        HostOptions { threads: NonZeroUsize::new(threads).unwrap(), ..HostOptions::new("data") }
     }
 
     #[test]

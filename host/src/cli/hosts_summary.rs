@@ -26,7 +26,7 @@ pub fn hosts_summary(hosts: &[FleetHostStatus], is_from_before: bool) -> String 
         }
     }
     if let Some(first) = live().next()
-        && live().any(|host| host.manifest != first.manifest)
+        && live().any(|host| !host.has_manifest_of(first))
     {
         text += "WARNING: the hosts have different manifests; give all the same one\n";
     }
@@ -45,6 +45,7 @@ mod tests {
             is_live,
             version: "0.1.0".to_owned(),
             manifest: None,
+            resolved_manifest: None,
             revision: 7,
             problem: None,
         };
@@ -56,5 +57,24 @@ mod tests {
         assert!(from_before.ends_with(lines), "{from_before}");
         assert!(from_before.starts_with("the last reports of the hosts, from before"), "{from_before}");
         assert_eq!(hosts_summary(&hosts[..1], true), "", "the host itself");
+    }
+
+    #[test]
+    fn manifests_are_compared_by_what_they_say_where_both_hosts_report_it() {
+        let host = |bytes: &str, resolved: Option<&str>| FleetHostStatus {
+            name: "a".to_owned(),
+            age: 0.0,
+            is_live: true,
+            version: String::new(),
+            manifest: Some(bytes.to_owned()),
+            resolved_manifest: resolved.map(str::to_owned),
+            revision: 7,
+            problem: None,
+        };
+        let differ = |hosts: [FleetHostStatus; 2]| hosts_summary(&hosts, false).contains("different manifests");
+        assert!(!differ([host("1", Some("x")), host("2", Some("x"))]), "keys were renamed in one");
+        assert!(differ([host("1", Some("x")), host("1", Some("y"))]));
+        assert!(differ([host("1", Some("x")), host("2", None)]), "an earlier build reports its bytes only");
+        assert!(!differ([host("1", Some("x")), host("1", None)]));
     }
 }

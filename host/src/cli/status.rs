@@ -29,7 +29,7 @@ const DIGEST: usize = 8;
 
 /// Show the components and figures of a running host.
 #[derive(Args)]
-pub struct StatusReport {
+pub struct Status {
     /// Show the status again every second, with the requests of that second.
     #[arg(long)]
     watch: bool,
@@ -88,7 +88,7 @@ struct CanaryStatus {
     seconds_left: f64,
 }
 
-impl StatusReport {
+impl Status {
     pub fn run(self) -> Result<()> {
         let mut out = io::stdout();
         if self.web {

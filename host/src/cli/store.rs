@@ -26,22 +26,22 @@ pub struct StoreArgs {
     /// On PostgreSQL, how fresh answers from memory are. With `exact`, the host asks the database before each answer
     /// whether another host has changed its data. With a time, such as 500ms, it asks only if its last question is
     /// older.
-    #[arg(long, default_value = "exact", value_name = "TIME", value_parser = parse_freshness)]
-    freshness: Duration,
+    #[arg(long, alias = "freshness", default_value = "exact", value_name = "TIME", value_parser = parse_staleness)]
+    max_staleness: Duration,
 }
 
 impl StoreArgs {
     /// `None` for a store in the data folder.
-    pub fn options(&self) -> Result<Option<postgres::Options>> {
+    pub fn options(&self) -> Result<Option<postgres::PostgresOptions>> {
         let Some(url) = self.store.as_deref() else { return Ok(None) };
         // A host whose variable is not set would otherwise write to a store of its own.
         ensure!(!url.is_empty(), "--store is empty; name the database, or leave out --store and HEXAD_STORE");
         let url = StoreUrl::parse(url, &Passwords::from_environment()?)?;
-        Ok(Some(postgres::Options::new(url, self.store_connections.get(), self.freshness)))
+        Ok(Some(postgres::PostgresOptions::new(url, self.store_connections.get(), self.max_staleness)))
     }
 }
 
-fn parse_freshness(text: &str) -> Result<Duration, String> {
+fn parse_staleness(text: &str) -> Result<Duration, String> {
     if text == "exact" {
         return Ok(Duration::ZERO);
     }

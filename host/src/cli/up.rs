@@ -28,7 +28,7 @@ use crate::acceptor;
 use crate::anonymous_work::WorkLimits;
 use crate::busy_poll::default_window;
 use crate::deploy::Deployer;
-use crate::host::{Host, Options};
+use crate::host::{Host, HostOptions};
 use crate::ingress::Ingress;
 use crate::manifest::{self, MaintenanceTokens};
 use crate::memory;
@@ -98,8 +98,8 @@ pub struct Up {
 
     /// How often the host runs the manifest's maintenance, such as the removal of unreachable data; 0 is never
     /// [default: the periods of the manifest].
-    #[arg(long, value_name = "TIME", value_parser = parse_rare_period)]
-    gc_every: Option<Duration>,
+    #[arg(long, alias = "gc-every", value_name = "TIME", value_parser = parse_rare_period)]
+    maintenance_every: Option<Duration>,
 
     /// How much processor time per minute components may use for clients of one address (IPv6: /64 network) without an
     /// accepted credential; 0 is no limit.
@@ -117,8 +117,8 @@ pub struct Up {
 
     /// How long writes that no response waits for may stay in memory. If the host is killed, it loses them; they were
     /// not acknowledged.
-    #[arg(long, default_value = "20ms", value_name = "TIME", value_parser = parse_period)]
-    flush_after: Duration,
+    #[arg(long, alias = "flush-after", default_value = "20ms", value_name = "TIME", value_parser = parse_period)]
+    commit_interval: Duration,
 
     /// When a signal stops the host, how long requests under way, and components' work after their responses, may take.
     /// A second signal ends the host at once.
@@ -129,6 +129,10 @@ pub struct Up {
     /// notice.
     #[arg(long, default_value = "0", value_name = "TIME", value_parser = parse_period)]
     drain_delay: Duration,
+
+    /// Give metrics the names that they had before 0.2. The next release has no such flag.
+    #[arg(long)]
+    old_metric_names: bool,
 
     /// Let the system write a core dump if the host crashes. The dump contains tokens and keys.
     #[arg(long)]
@@ -193,7 +197,7 @@ impl Up {
             path: self.manifest.clone(),
             environment: Box::new(move |name: &str| environment.get(name)),
             external_url: self.external_url.clone(),
-            maintenance_every: self.gc_every,
+            maintenance_every: self.maintenance_every,
             maintenance_tokens: MaintenanceTokens::default(),
         };
         let manifest = source.load()?;
@@ -283,17 +287,18 @@ impl Up {
         }
     }
 
-    fn options(&self, send_buffer: usize) -> Result<Options> {
-        let mut options = Options::new(self.data.clone());
+    fn options(&self, send_buffer: usize) -> Result<HostOptions> {
+        let mut options = HostOptions::new(self.data.clone());
         options.anonymous_work =
             WorkLimits { cpu_time: self.anonymous_cpu_time, store_bytes: self.anonymous_store_bytes.0 };
         options.rotate_secrets = self.rotate_secrets;
+        options.old_metric_names = self.old_metric_names;
         options.outbound.authority = self.outbound_ca.clone();
         if let Some(threads) = self.threads {
             options.threads = threads;
         }
         options.busy_poll = self.busy_poll.unwrap_or_else(|| default_window(options.threads.get()));
-        options.store.batch_age = self.flush_after;
+        options.store.batch_age = self.commit_interval;
         options.memory = self.memory.map(|size| size.0);
         options.send_buffer = send_buffer;
         options.postgres = self.store.options()?;

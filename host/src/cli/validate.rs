@@ -67,7 +67,8 @@ impl Validate {
         };
         secrets.check_all_read()?;
         let routes = manifest.routes.len();
-        let notes = sharing_notes(manifest.components.iter());
+        let mut notes = sharing_notes(manifest.components.iter());
+        notes.extend(manifest.former_names.iter().cloned());
         let options = ValidationOptions {
             replacement: self.component.zip(self.file),
             policy: self.policy.policy(),

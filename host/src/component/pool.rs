@@ -97,7 +97,7 @@ struct PoolState {
 
 impl InstancePool {
     pub fn new(template: InstanceTemplate) -> Self {
-        let max_requests = template.component.limits.reuse.unwrap_or(match *template.pre {
+        let max_requests = template.component.limits.max_requests_per_instance.unwrap_or(match *template.pre {
             ProxyPre::P2(_) => MAX_REQUESTS_0_2,
             ProxyPre::P3(_) => MAX_REQUESTS,
         });

@@ -15,7 +15,7 @@ use super::{DeployError, stored_component};
 use crate::bounded_file;
 use crate::component::{CanaryPolicy, Revision, Settings};
 use crate::digest::Digest;
-use crate::manifest::MAX_BYTES;
+use crate::manifest::{MAX_BYTES, resolved_digest};
 use crate::random;
 use crate::store::Watch;
 use crate::store::postgres::{FleetStore, HostRow};
@@ -90,7 +90,10 @@ pub struct HostReport {
     /// The digest of its manifest.
     #[serde(default)]
     pub manifest: Option<Digest>,
-    /// The version of the record that it serves.
+    /// The digest of what it says, with the present names of its keys. A build before 0.2 reports none.
+    #[serde(default)]
+    pub resolved_manifest: Option<Digest>,
+    /// The version of the record that the host serves.
     #[serde(default, rename = "revision")]
     pub record_version: i64,
     /// The pending change for which the host is prepared, or which it refuses for `refusal`.
@@ -217,8 +220,10 @@ fn new_id() -> Result<String, DeployError> {
     random::token(8).map_err(|source| DeployError::Io { subject: "the system's randomness", source })
 }
 
-fn digest_of(manifest: &Path) -> Option<Digest> {
-    bounded_file::read(manifest, MAX_BYTES).ok().as_deref().map(Digest::of)
+/// The digest of a manifest's bytes, and that of what it says.
+fn digests_of(manifest: &Path) -> (Option<Digest>, Option<Digest>) {
+    let Ok(bytes) = bounded_file::read(manifest, MAX_BYTES) else { return (None, None) };
+    (Some(Digest::of(&bytes)), std::str::from_utf8(&bytes).ok().map(resolved_digest))
 }
 
 impl Fleet {
@@ -228,10 +233,12 @@ impl Fleet {
         let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let folder = data.canonicalize().unwrap_or_else(|_| data.to_owned());
         let name = format!("{}:{}", machine.trim(), folder.display());
+        let (bytes, resolved) = digests_of(manifest);
         let report = HostReport {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             name: Some(name.clone()),
-            manifest: digest_of(manifest),
+            manifest: bytes,
+            resolved_manifest: resolved,
             ..HostReport::default()
         };
         Ok(Self {
@@ -293,8 +300,8 @@ impl Fleet {
 
     /// Reports the manifest of this host, after it has applied another one.
     pub fn report_manifest(&self) {
-        let manifest = digest_of(&self.manifest);
-        self.set_report(|report| report.manifest = manifest);
+        let digests = digests_of(&self.manifest);
+        self.set_report(|report| (report.manifest, report.resolved_manifest) = digests);
     }
 
     /// Changes this host's report. True if it differs from before.

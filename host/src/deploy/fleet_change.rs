@@ -260,7 +260,7 @@ fn wait_until_prepared(fleet: &Fleet, id: &str, without: &[String]) -> Result<()
             match (&report.proposal, &report.refusal) {
                 (Some(proposal), Some(refusal)) if proposal == id => {
                     return Err(DeployError::Fleet(format!(
-                        "the host {name} refuses it: {refusal}; correct that, or leave that host out (`hexad swap --without`)"
+                        "the host {name} refuses it: {refusal}; correct that, or leave that host out (`hexad swap --exclude-host`)"
                     )));
                 }
                 (Some(proposal), None) if proposal == id => {}

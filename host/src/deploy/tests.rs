@@ -15,7 +15,7 @@ use super::*;
 use crate::component::{CanaryPolicy, ComponentService};
 use crate::store::postgres::{self, Passwords, StoreUrl, tests as server};
 use crate::wait::{SOON, within};
-use crate::{Host, Manifest, Options, Runtime};
+use crate::{Host, Manifest, HostOptions, Runtime};
 
 static RUNTIME: LazyLock<std::sync::Arc<Runtime>> = LazyLock::new(|| Runtime::new(None).unwrap());
 
@@ -47,8 +47,8 @@ fn digest(mark: u8) -> Digest {
     Digest::of(&version(mark))
 }
 
-/// A host that serves version 0, unless another was swapped in.
-fn start(folder: &Path, postgres: Option<postgres::Options>) -> Host {
+/// A host that serves version 0, unless another one was swapped in.
+fn start(folder: &Path, postgres: Option<postgres::PostgresOptions>) -> Host {
     let (source, path) = (folder.join("a.wasm"), folder.join("spin.toml"));
     std::fs::write(&source, version(0)).unwrap();
     let manifest = format!(
@@ -57,7 +57,7 @@ fn start(folder: &Path, postgres: Option<postgres::Options>) -> Host {
     );
     std::fs::write(&path, manifest).unwrap();
     let threads = std::num::NonZeroUsize::MIN;
-    let options = Options { threads, postgres, ..Options::new(folder.join("data")) };
+    let options = HostOptions { threads, postgres, ..HostOptions::new(folder.join("data")) };
     Host::start(&RUNTIME, Manifest::load(&path, &|_| None, None).unwrap(), &options).unwrap()
 }
 
@@ -258,7 +258,7 @@ fn a_fleet_change_is_refused_if_its_expected_state_has_changed() {
     let Some(server) = server::start(&[]) else { return };
     let folder = tempfile::tempdir().unwrap();
     let url = StoreUrl::parse(&server.new_database("fleet"), &Passwords::default()).unwrap();
-    let host = start(folder.path(), Some(postgres::Options::new(url, 4, Duration::ZERO)));
+    let host = start(folder.path(), Some(postgres::PostgresOptions::new(url, 4, Duration::ZERO)));
     let deployer = host.deployer();
     let fleet = deployer.fleet.as_ref().unwrap();
     swap(&host, 1, None).unwrap();

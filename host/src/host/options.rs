@@ -21,16 +21,16 @@ use crate::trace::{Export, TraceError};
 
 /// The options of a host.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct HostOptions {
     /// The data directory. The host makes it if it is missing, and locks it.
     pub data: PathBuf,
     /// The number of shards, each a thread.
     pub threads: NonZeroUsize,
     /// How long a shard polls its sockets for more work before its thread sleeps.
     pub busy_poll: Duration,
-    pub store: sqlite::Options,
-    /// The store on PostgreSQL; `None` for SQLite in the data directory.
-    pub postgres: Option<postgres::Options>,
+    pub store: sqlite::SqliteOptions,
+    /// The store on PostgreSQL. `None` for SQLite in the data directory.
+    pub postgres: Option<postgres::PostgresOptions>,
     pub outbound: OutboundOptions,
     /// Whether the host swaps a component in whenever the manifest's source of it changes.
     pub watch: bool,
@@ -55,9 +55,11 @@ pub struct Options {
     pub stalled_instances: usize,
     /// The connections of the admin listener.
     pub admin_connections: ConnectionBounds,
+    /// Metrics have the names of the release before.
+    pub old_metric_names: bool,
 }
 
-impl Options {
+impl HostOptions {
     /// The defaults: a thread for each processor.
     pub fn new(data: impl Into<PathBuf>) -> Self {
         let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
@@ -65,7 +67,7 @@ impl Options {
             data: data.into(),
             threads,
             busy_poll: busy_poll::default_window(threads.get()),
-            store: sqlite::Options::default(),
+            store: sqlite::SqliteOptions::default(),
             postgres: None,
             outbound: OutboundOptions::default(),
             watch: false,
@@ -78,6 +80,7 @@ impl Options {
             send_buffer: SendLimits::default().total,
             stalled_instances: STALLED_INSTANCES,
             admin_connections: ConnectionBounds::MOST,
+            old_metric_names: false,
         }
     }
 }

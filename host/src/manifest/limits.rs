@@ -42,7 +42,7 @@ pub struct Limits {
     pub queue_timeout: Duration,
     /// Requests that an instance serves, one after the other, before it is dropped. `None`: the
     /// default for the component's version of `wasi:http`.
-    pub reuse: Option<usize>,
+    pub max_requests_per_instance: Option<usize>,
     /// Time after which an instance without a request is dropped.
     pub idle_timeout: Duration,
     /// Lines per second that the component may print.
@@ -89,7 +89,7 @@ impl Default for Limits {
             instances: 64,
             instances_per_client: share(64),
             queue_timeout: Duration::from_secs(5),
-            reuse: None,
+            max_requests_per_instance: None,
             idle_timeout: Duration::from_secs(10),
             log_lines: 100,
             outbound: OutboundLimits::default(),
@@ -109,7 +109,7 @@ impl Limits {
             let lines = count("log_lines", value, LOG_LINES_CEILING)?;
             Ok(u32::try_from(lines).unwrap_or(u32::MAX))
         });
-        let reuse = tool.reuse.map(|value| count("reuse", value, REUSE_CEILING).map(Some));
+        let max_requests = tool.max_requests_per_instance.map(|value| count("max_requests_per_instance", value, REUSE_CEILING).map(Some));
         let queue_timeout = time("queue_timeout", &tool.queue_timeout);
         let idle_timeout = time("idle_timeout", &tool.idle_timeout);
         Self {
@@ -118,7 +118,7 @@ impl Limits {
             instances_per_client: or_default(per_client, share(instances), problem),
             queue_timeout: or_default(queue_timeout, default.queue_timeout, problem),
             idle_timeout: or_default(idle_timeout, default.idle_timeout, problem),
-            reuse: or_default(reuse, None, problem),
+            max_requests_per_instance: or_default(max_requests, None, problem),
             log_lines: or_default(log_lines, default.log_lines, problem),
             outbound: outbound(&tool.outbound, &mut |reason| problem(format!("outbound.{reason}"))),
             request: default.request.overridden_by(&tool.request_limits(), problem),
@@ -181,10 +181,10 @@ fn coalesce(tool: &OutboundTool) -> Result<Vec<Method>, String> {
     const UNSAFE: [Method; 4] = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
     let method = |name: &String| {
         let known = UNSAFE.into_iter().find(|method| method.as_str() == name);
-        known.ok_or_else(|| format!("share_methods has \"{name}\"; write POST, PUT, PATCH or DELETE"))
+        known.ok_or_else(|| format!("coalesce_methods has \"{name}\"; write POST, PUT, PATCH or DELETE"))
     };
-    let safe = tool.share.then_some([Method::GET, Method::HEAD]).into_iter().flatten();
-    safe.map(Ok).chain(tool.share_methods.iter().map(method)).collect()
+    let safe = tool.coalesce.then_some([Method::GET, Method::HEAD]).into_iter().flatten();
+    safe.map(Ok).chain(tool.coalesce_methods.iter().map(method)).collect()
 }
 
 /// The manifest's value, or else the default. Reports an invalid value to `problem`.

@@ -7,6 +7,7 @@ mod cache_policy;
 mod credentials;
 mod difference;
 mod error;
+mod former_names;
 mod limits;
 mod location;
 mod maintenance;
@@ -27,6 +28,7 @@ use toml::de::{DeTable, DeValue};
 
 pub use error::ManifestError;
 use error::Problems;
+pub use former_names::resolved_digest;
 pub use limits::{INSTANCES_CEILING, Limits, MEMORY_CEILING, RequestLimits, RouteLimits};
 pub use maintenance::{Maintenance, MaintenanceTokens};
 pub use store_sharing::sharing_notes;
@@ -58,6 +60,8 @@ pub struct Manifest {
     pub name: String,
     pub components: Vec<Component>,
     pub routes: Vec<Route>,
+    /// A sentence for each key that has its former name.
+    pub former_names: Vec<String>,
 }
 
 /// A component of the manifest, with the values of its variables.
@@ -124,6 +128,7 @@ impl Manifest {
 
     fn parse(path: &Path, text: &str, options: &LoadOptions<'_>) -> Result<Self, ManifestError> {
         let document = DeTable::parse(text).map_err(|error| ManifestError::unparsable(path, text, &error))?;
+        let former_names = former_names::find(text).map_err(|both| ManifestError::invalid(path, both))?;
         let document = Spanned::new(document.span(), DeValue::Table(document.into_inner()));
         let schema::Manifest { application, variables, component: declared, trigger, _version } =
             value::read(&document).map_err(|error| ManifestError::invalid(path, vec![error.reason(text)]))?;
@@ -164,7 +169,7 @@ impl Manifest {
         check_paths(&components, &routes, locations, &mut problems);
         problems.check(path)?;
         let routes = routes.into_iter().map(|(_, route)| route).collect();
-        Ok(Self { path: path.to_owned(), name: application.name, components, routes })
+        Ok(Self { path: path.to_owned(), name: application.name, components, routes, former_names })
     }
 }
 
@@ -178,7 +183,7 @@ struct Values<'a> {
 /// A component. `None` if it has a problem.
 fn component(
     id: String,
-    declared: schema::Component,
+    declared: schema::ComponentTable,
     folder: &Path,
     &Values { values, all_labels, options }: &Values<'_>,
     locations: &Locations<'_>,
@@ -250,7 +255,7 @@ fn check_id(id: &str) -> Result<(), String> {
 
 /// The variables of a component. A variable without a value is reported to `problem` and left out.
 fn variables(
-    declared: &schema::Component,
+    declared: &schema::ComponentTable,
     values: &BTreeMap<String, String>,
     options: &LoadOptions<'_>,
     problem: &mut dyn FnMut(String),

@@ -15,11 +15,11 @@ pub struct Manifest {
     /// Must be 2.
     #[serde(rename = "spin_manifest_version", deserialize_with = "version_2")]
     pub _version: (),
-    pub application: Application,
+    pub application: ApplicationTable,
     #[serde(default)]
     pub variables: BTreeMap<String, Variable>,
     #[serde(default)]
-    pub component: BTreeMap<String, Component>,
+    pub component: BTreeMap<String, ComponentTable>,
     pub trigger: Triggers,
 }
 
@@ -41,7 +41,7 @@ pub struct ApplicationTable {
     trigger: BTreeMap<String, IgnoredAny>,
 }
 
-impl Application {
+impl ApplicationTable {
     pub fn check(&self) -> Result<(), String> {
         // Older manifests have the HTTP base path here. Ignoring it would change every route.
         unsupplied("trigger", self.trigger.is_empty())
@@ -187,7 +187,7 @@ pub struct ComponentTable {
     _dependencies_inherit_configuration: IgnoredAny,
 }
 
-impl Component {
+impl ComponentTable {
     pub fn check(&self) -> Result<(), String> {
         unsupplied("allowed_http_hosts", self.allowed_http_hosts.is_empty())?;
         unsupplied("environment", self.environment.is_empty())?;
@@ -266,14 +266,15 @@ pub struct HexadTool {
     pub instances: Option<u64>,
     pub instances_per_client: Option<u64>,
     pub queue_timeout: Option<String>,
-    pub reuse: Option<u64>,
+    #[serde(alias = "reuse")]
+    pub max_requests_per_instance: Option<u64>,
     pub idle_timeout: Option<String>,
     pub log_lines: Option<u64>,
-    /// How long a response to a read is cached while the values that the component read are unchanged.
-    #[serde(rename = "memoize")]
+    /// How long the host caches the response to a read. A change of a value that the component read ends this time.
+    #[serde(rename = "response_cache", alias = "memoize")]
     pub cache_max_age: Option<String>,
     /// The request headers that a cached response depends on. The component gets no others.
-    #[serde(rename = "headers")]
+    #[serde(rename = "response_cache_headers", alias = "headers")]
     pub cache_headers: Option<Vec<String>>,
     pub credentials: Option<CredentialsTool>,
     pub maintenance: Option<MaintenanceTool>,
@@ -341,12 +342,12 @@ pub struct OutboundTool {
     pub idle_timeout: Option<String>,
     pub timeout: Option<String>,
     pub max_response: Option<String>,
-    /// Whether equal GET and HEAD requests in progress are sent once.
-    #[serde(default)]
-    pub share: bool,
-    /// Further methods of which that holds, because the server does nothing for them that two requests would do twice.
-    #[serde(default)]
-    pub share_methods: Vec<String>,
+    /// Whether the host coalesces equal GET and HEAD requests in progress: it sends one.
+    #[serde(default, alias = "share")]
+    pub coalesce: bool,
+    /// Further methods to coalesce. For the server, two equal requests must have the effect of one.
+    #[serde(default, alias = "share_methods")]
+    pub coalesce_methods: Vec<String>,
     #[serde(default)]
     pub networks: Vec<String>,
 }

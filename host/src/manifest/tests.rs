@@ -75,7 +75,7 @@ fn a_full_manifest_is_read() {
         request_timeout = "1m 30s"
         max_body = "2 GiB"
         instances = 3
-        reuse = 4096
+        max_requests_per_instance = 4096
         [component.area.tool.other]
         anything = true
         "#,
@@ -94,7 +94,7 @@ fn a_full_manifest_is_read() {
         memory: 64 << 20,
         instances: 3,
         instances_per_client: 2,
-        reuse: Some(4096),
+        max_requests_per_instance: Some(4096),
         request: RequestLimits {
             request_timeout: Duration::from_secs(90),
             max_body: 2 << 30,
@@ -193,7 +193,7 @@ fn errors_name_the_mistake() {
         ("max_body = \"0\"", "max_body"),
         ("instances = 0", "1 to 1000"),
         ("instances = 1001", "1 to 1000"),
-        ("reuse = 0", "1 to 1000000"),
+        ("max_requests_per_instance = 0", "1 to 1000000"),
         ("wirte = []", "wirte"),
     ] {
         let text = format!("trigger = {{}}\ncomponent.a.source = \"a\"\n[component.a.tool.hexad]\n{limit}");
@@ -301,12 +301,12 @@ fn requests_that_may_change_something_are_merged_only_by_the_name_of_their_metho
         )
     };
     let methods = |outbound: &str| parse(&manifest(outbound)).unwrap().components[0].limits.outbound.coalesce.clone();
-    assert_eq!(methods("share = true"), ["GET", "HEAD"]);
-    assert_eq!(methods("share = false"), [""; 0]);
-    assert_eq!(methods("share = true\nshare_methods = [\"POST\"]"), ["GET", "HEAD", "POST"]);
-    assert_eq!(methods("share_methods = [\"PUT\"]"), ["PUT"]);
-    assert_refused(&manifest("share_methods = [\"PSOT\"]"), &["share_methods has \"PSOT\"", "POST"]);
-    assert_refused(&manifest("share = 1"), &["share"]);
+    assert_eq!(methods("coalesce = true"), ["GET", "HEAD"]);
+    assert_eq!(methods("coalesce = false"), [""; 0]);
+    assert_eq!(methods("coalesce = true\ncoalesce_methods = [\"POST\"]"), ["GET", "HEAD", "POST"]);
+    assert_eq!(methods("coalesce_methods = [\"PUT\"]"), ["PUT"]);
+    assert_refused(&manifest("coalesce_methods = [\"PSOT\"]"), &["coalesce_methods has \"PSOT\"", "POST"]);
+    assert_refused(&manifest("coalesce = 1"), &["coalesce"]);
 }
 
 #[test]
@@ -487,4 +487,33 @@ fn keys_that_several_components_may_write_are_told() {
         assert_eq!(notes(&[("a", tool), ("b", tool)]), [expected]);
     }
     assert_eq!(sharing_notes(parse("trigger = {}\ncomponent.a.source = \"a\"").unwrap().components.iter()), [""; 0]);
+}
+
+#[test]
+fn keys_may_have_their_former_names_and_not_both() {
+    const PRESENT: [&str; 5] =
+        ["response_cache", "response_cache_headers", "max_requests_per_instance", "coalesce", "coalesce_methods"];
+    const FORMER: [&str; 5] = ["memoize", "headers", "reuse", "share", "share_methods"];
+    let manifest = |[cache, headers, requests, coalesce, methods]: [&str; 5]| {
+        format!(
+            "{HEAD}trigger = {{}}\ncomponent.a.source = \"a\"\n[component.a.tool.hexad]\n{cache} = \"1s\"\n\
+             {headers} = []\n{requests} = 9\n[component.a.tool.hexad.outbound]\n{coalesce} = true\n{methods} = [\"PUT\"]\n"
+        )
+    };
+    let (former, present) = (manifest(FORMER), manifest(PRESENT));
+    let (from_former, from_present) = (parse_whole(&former).unwrap(), parse_whole(&present).unwrap());
+    assert_eq!(from_former.components[0].differences(&from_present.components[0]), [""; 0]);
+    assert_eq!(from_present.former_names, [""; 0]);
+    for (note, (former, present)) in from_former.former_names.iter().zip(FORMER.iter().zip(PRESENT)) {
+        assert_eq!(note, &format!("component a: `{former}` is called `{present}` now; rename it"));
+    }
+    assert_eq!(from_former.former_names.len(), 5);
+    // Hosts compare what their manifests say.
+    assert_eq!(resolved_digest(&former), resolved_digest(&format!("# A comment.\n{present}")));
+    assert_ne!(resolved_digest(&former), resolved_digest(&present.replace("= 9", "= 8")));
+    for (name, value) in FORMER[..3].iter().zip(["\"1s\"", "[]", "9"]) {
+        let both = present.replace("[component.a.tool.hexad]\n", &format!("[component.a.tool.hexad]\n{name} = {value}\n"));
+        let error = parse_whole(&both).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains("keep one of them"), "{error}");
+    }
 }

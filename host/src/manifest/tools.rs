@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use super::error::Problems;
 use super::location::{Locations, shown};
-use super::schema::{Application, Component, HEXAD};
+use super::schema::{ApplicationTable, ComponentTable, HEXAD};
 
 /// Refuses tables that this host would ignore because their names are misspelt.
 pub fn check(
-    application: &Application,
-    components: &BTreeMap<String, Component>,
+    application: &ApplicationTable,
+    components: &BTreeMap<String, ComponentTable>,
     locations: &Locations<'_>,
     problems: &mut Problems,
 ) {

@@ -28,8 +28,8 @@ impl Engine {
     pub fn open(
         data: &Path,
         shards: usize,
-        sqlite: &sqlite::Options,
-        postgres: Option<&postgres::Options>,
+        sqlite: &sqlite::SqliteOptions,
+        postgres: Option<&postgres::PostgresOptions>,
     ) -> Result<Self, EngineError> {
         Ok(match postgres {
             Some(options) => Self::Postgres(Box::new(Postgres::open(data, shards, options)?)),
@@ -125,7 +125,7 @@ impl Engine {
 
     /// Returns a function that reads the store's size in bytes and, on PostgreSQL, the status of the server. It does
     /// not keep the store open.
-    pub fn status_reader(&self, data: PathBuf) -> Box<dyn Fn() -> (u64, Option<postgres::Status>) + Send + Sync> {
+    pub fn status_reader(&self, data: PathBuf) -> Box<dyn Fn() -> (u64, Option<postgres::PostgresStatus>) + Send + Sync> {
         match self {
             Self::Sqlite(_) => Box::new(move || (sqlite::size(&data), None)),
             Self::Postgres(store) => {

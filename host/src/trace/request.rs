@@ -96,7 +96,7 @@ impl Trace {
         if let Some(mut spans) = self.open_spans()
             && let Some(request) = &mut spans.request
         {
-            request.set_attribute(KeyValue::new("hexad.remembered", true));
+            request.set_attribute(KeyValue::new("hexad.response_cached", true));
         }
     }
 
@@ -108,7 +108,7 @@ impl Trace {
         let mut span = self.tracer.span("component", SpanKind::Internal, &self.request);
         span.update_name(component.id.to_owned());
         span.set_attribute(KeyValue::new("hexad.component", component.id.to_owned()));
-        span.set_attribute(KeyValue::new("hexad.generation", int_value(component.revision)));
+        span.set_attribute(KeyValue::new("hexad.revision", int_value(component.revision)));
         span.set_attribute(KeyValue::new("hexad.digest", component.digest.to_string()));
         if let Some((area, version)) = component.area {
             span.set_attribute(KeyValue::new("hexad.area", area.to_owned()));

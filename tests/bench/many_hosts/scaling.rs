@@ -70,7 +70,7 @@ pub fn run(database: &Postgres) {
         "  {:<22} {:>5} {:>9} {:>11} {:>13} {:>13}",
         "", "hosts", "req/s", "barriers/s", "hosts µs/req", "server µs/req"
     );
-    for (name, options) in [(EXACT, &[][..]), (BOUNDED, &["--freshness", "500ms"])] {
+    for (name, options) in [(EXACT, &[][..]), (BOUNDED, &["--max-staleness", "500ms"])] {
         let store_name = format!("scaling{}", options.len());
         let store = database.new_database(&store_name);
         let folders = [(); 4].map(|()| tempfile::tempdir().expect("a temporary folder"));
@@ -159,7 +159,7 @@ fn measure(database: &Postgres, hosts: &[Server], mut run: impl FnMut(&[Server],
     let of_database = || database.processes().into_iter().map(processor_time_of).sum::<Duration>();
     let figures = || {
         let used: Duration = hosts.iter().map(Server::processor_time).sum();
-        (sum("hexad_memo_hits_total"), sum("hexad_postgres_barriers_total"), used, of_database())
+        (sum("hexad_response_cache_hits_total"), sum("hexad_postgres_barriers_total"), used, of_database())
     };
     let started = Instant::now();
     let before = figures();

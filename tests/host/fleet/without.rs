@@ -1,4 +1,4 @@
-//! `hexad swap --without`, and the same on the operator's pages.
+//! `hexad swap --exclude-host`, and the same on the operator's pages.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn a_host_that_cannot_serve_a_component_can_be_left_out_and_is_not_ready_until_i
     let free = fleet.host(&[]);
     let strict = fleet.host(&["--allow-digests", list.path().to_str().expect("UTF-8")]);
     let refused = free.operator().swap("hello", &version(1));
-    assert!(refused.status == 409 && refused.text().contains("--without"), "{}", refused.text());
+    assert!(refused.status == 409 && refused.text().contains("--exclude-host"), "{}", refused.text());
     let unknown = free.operator().swap("hello?without=web7", &version(1));
     assert!(unknown.status == 409 && unknown.text().contains("web7"), "{}", unknown.text());
 

@@ -36,7 +36,7 @@ async fn change_without_reply(server: &mut Server, meanwhile: impl FnOnce(&mut S
     proxy.stall(true);
     control.batch_execute("commit").await.unwrap();
     let revision = "select revision from hexad.serving;";
-    wait_until(SOON, "the server's commit", || server.sql_in("fleet", record_version).trim() != "0");
+    wait_until(SOON, "the server's commit", || server.sql_in("fleet", revision).trim() != "0");
     meanwhile(server);
     proxy.cut();
     proxy.stall(false);

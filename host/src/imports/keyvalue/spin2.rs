@@ -96,13 +96,13 @@ mod tests {
     use super::*;
     use crate::imports::keyvalue::wasi_draft;
     use crate::imports::keyvalue::{Grants, KeyValue};
-    use crate::store::sqlite::{Options, Sqlite};
+    use crate::store::sqlite::{Sqlite, SqliteOptions};
     use crate::store::{Key, Ledger};
 
     #[tokio::test]
     async fn a_listing_yields_between_its_pages() {
         let directory = tempfile::tempdir().unwrap();
-        let backend = Sqlite::open(directory.path(), &Options::default()).unwrap().backend().unwrap();
+        let backend = Sqlite::open(directory.path(), &SqliteOptions::default()).unwrap().backend().unwrap();
         let (ledger, budget) = (Ledger::default(), Arc::new(tokio::sync::Semaphore::new(1)));
         let pairs = (0..2500).map(|n| (Key { store: "default".into(), key: format!("k/{n:04}").into() }, Vec::new()));
         backend.set_many(&ledger, pairs.collect(), budget.try_acquire_owned().unwrap()).await.unwrap();

@@ -177,7 +177,7 @@ impl PostgresConnector {
         let store_id = schema::store_id(&client, known).await?;
         schema::forget_other_servers(&client).await?;
         let incarnation = schema::incarnation(&client).await?;
-        let timeline = schema::timeline(&client).await?;
+        let timeline = schema::era(&client).await?;
         let barrier = ReadConnection::new(client).await?;
         let readers = try_join_all((0..self.readers).map(|_| async {
             let client = self.connect_again(server, &lost, &timeline).await?;
@@ -232,7 +232,7 @@ impl PostgresConnector {
         timeline: &str,
     ) -> Result<Client, OpenError> {
         let client = self.connect(server, lost).await?;
-        match schema::timeline(&client).await? == timeline {
+        match schema::era(&client).await? == timeline {
             true => Ok(client),
             false => Err(OpenError::SeveralServers),
         }

@@ -74,7 +74,7 @@ pub use url::StoreUrl;
 
 /// How a store on PostgreSQL is opened.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct PostgresOptions {
     pub url: StoreUrl,
     /// Connections for writes. Each carries one write at a time.
     pub writers: usize,
@@ -85,7 +85,7 @@ pub struct Options {
     defect: Defect,
 }
 
-impl Options {
+impl PostgresOptions {
     pub fn new(url: StoreUrl, writers: usize, staleness: Duration) -> Self {
         Self { url, writers, staleness, creates: true, defect: Defect::default() }
     }
@@ -104,11 +104,11 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Connects, and makes the tables if they are not there and the options say so. It blocks. `readers` is a number of
-    /// connections, and `data` the host's own directory.
-    pub fn open(data: &Path, readers: usize, options: &Options) -> Result<Self, OpenError> {
+    /// Connects, and makes missing tables if the options say so. Blocks. `readers` is a number of connections, and
+    /// `data` the host's own directory.
+    pub fn open(data: &Path, readers: usize, options: &PostgresOptions) -> Result<Self, OpenError> {
         let lock = DataLock::acquire(data)?;
-        let Options { url, writers, creates, defect, .. } = options.clone();
+        let PostgresOptions { url, writers, creates, defect, .. } = options.clone();
         let connector = PostgresConnector::new(url, readers, writers, creates, defect)?;
         let health = Arc::new(StoreHealth::new(PathBuf::from(connector.name()), Vec::new()));
         let stop = CancellationToken::new();

@@ -44,16 +44,16 @@ impl Host {
     }
 
     fn try_open(url: &str, passwords: &Passwords) -> Result<Self, OpenError> {
-        let options = Options::new(StoreUrl::parse(url, passwords)?, 4, Duration::ZERO);
+        let options = PostgresOptions::new(StoreUrl::parse(url, passwords)?, 4, Duration::ZERO);
         Self::open_with(&options)
     }
 
     pub fn with_mutant(url: &str, mutant: Option<Mutant>) -> Self {
-        let options = Options::new(StoreUrl::parse(url, &Passwords::default()).unwrap(), 4, Duration::ZERO);
-        Self::open_with(&Options { defect: Defect::new(mutant), ..options }).unwrap()
+        let options = PostgresOptions::new(StoreUrl::parse(url, &Passwords::default()).unwrap(), 4, Duration::ZERO);
+        Self::open_with(&PostgresOptions { defect: Defect::new(mutant), ..options }).unwrap()
     }
 
-    fn open_with(options: &Options) -> Result<Self, OpenError> {
+    fn open_with(options: &PostgresOptions) -> Result<Self, OpenError> {
         let data = tempfile::tempdir().unwrap();
         Ok(Self { store: Postgres::open(data.path(), 2, options)?, _data: data })
     }

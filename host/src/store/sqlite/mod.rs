@@ -59,8 +59,8 @@ fn size_of_file(data: &Path, ending: &str) -> u64 {
 
 /// How an engine is opened.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// Whether a database is made if there is none.
+pub struct SqliteOptions {
+    /// Whether a missing database is made.
     pub creates: bool,
     /// Most bytes of the database file; `None` for no limit.
     pub max_bytes: Option<u64>,
@@ -80,7 +80,7 @@ pub struct Options {
     pub probe_interval: Duration,
 }
 
-impl Default for Options {
+impl Default for SqliteOptions {
     fn default() -> Self {
         Self {
             creates: true,
@@ -107,7 +107,7 @@ impl Sqlite {
     ///
     /// Fails if another host has the directory open, or if the database is damaged, empty or not
     /// Spin's. It never replaces a file that it cannot read.
-    pub fn open(directory: &Path, options: &Options) -> Result<Self, OpenError> {
+    pub fn open(directory: &Path, options: &SqliteOptions) -> Result<Self, OpenError> {
         let database = open::Database::open(directory, options.creates, options.checked_at_open)?;
         let connection = database.connect_writer(options.max_bytes)?;
         let thread = |source| OpenError::Thread { path: database.path().to_owned(), source };
@@ -123,7 +123,7 @@ impl Sqlite {
         };
         let log_bytes = usize::try_from(size_of_file(directory, "-wal")).unwrap_or(usize::MAX);
         let checkpointer = Checkpointer::start(database.connect_checkpointer()?, log_bytes).map_err(thread)?;
-        let Options { batch_age, busy_after, lock_wait, probe_interval, .. } = *options;
+        let SqliteOptions { batch_age, busy_after, lock_wait, probe_interval, .. } = *options;
         let lock_wait = LockWait { busy_after, total: lock_wait };
         let log_length = LogLength::new(database.log());
         let parts =

@@ -23,10 +23,10 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
-        Self::with(Options::default())
+        Self::with(SqliteOptions::default())
     }
 
-    fn with(options: Options) -> Self {
+    fn with(options: SqliteOptions) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let engine = Sqlite::open(directory.path(), &options).unwrap();
         let (one, two) = (engine.backend().unwrap(), engine.backend().unwrap());
@@ -56,7 +56,7 @@ async fn it_passes_the_conformance_checks() {
 #[tokio::test]
 async fn a_publish_needs_one_flush_and_other_shards_see_it_once_durable() {
     // However slow the machine is, no transaction is committed because of its age.
-    let f = Fixture::with(Options { batch_age: Duration::from_secs(60), ..Options::default() });
+    let f = Fixture::with(SqliteOptions { batch_age: Duration::from_secs(60), ..SqliteOptions::default() });
     let ledger = Ledger::default();
     f.one.set(&ledger, key("blob/1"), vec![1; 1 << 20], permit()).await.unwrap();
     f.one.set(&ledger, key("blob/2"), vec![2; 1 << 20], permit()).await.unwrap();
@@ -90,7 +90,7 @@ async fn a_failed_commit_fails_its_requests_and_no_others() {
 
 #[tokio::test]
 async fn writes_queued_after_a_failed_one_are_not_applied() {
-    let f = Fixture::with(Options { max_bytes: Some(256 * 1024), ..Options::default() });
+    let f = Fixture::with(SqliteOptions { max_bytes: Some(256 * 1024), ..SqliteOptions::default() });
     let ledger = Ledger::default();
     // The blob does not fit; the root that names it is queued before the write fails.
     f.one.set(&ledger, key("blob"), vec![7; 1 << 20], permit()).await.unwrap();
@@ -141,7 +141,7 @@ async fn data_survives_closing_and_opening() {
     // No request waited for this write, but a clean stop finishes queued writes.
     let Fixture { directory, engine, one, two } = f;
     drop((engine, one, two));
-    let engine = Sqlite::open(directory.path(), &Options::default()).unwrap();
+    let engine = Sqlite::open(directory.path(), &SqliteOptions::default()).unwrap();
     let backend = engine.backend().unwrap();
     assert_eq!(backend.get(&key("k")).await.unwrap(), Some(b"v".to_vec()));
 }
@@ -206,7 +206,7 @@ fn the_files_of_a_store_are_private_in_a_folder_that_was_there_before() {
         assert!(modes.len() >= expected && modes.iter().all(|(_, mode)| *mode == 0o600), "{modes:?}");
     };
     let open = || {
-        let engine = Sqlite::open(directory.path(), &Options::default()).unwrap();
+        let engine = Sqlite::open(directory.path(), &SqliteOptions::default()).unwrap();
         let backend = engine.backend().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
@@ -233,7 +233,7 @@ fn attachments_of_a_backup_are_taken_out_once() {
     backup(f.directory.path(), &target, || Ok(attached.clone())).unwrap();
     let restored = tempfile::tempdir().unwrap();
     std::fs::rename(&target, restored.path().join(FILE_NAME)).unwrap();
-    let engine = Sqlite::open(restored.path(), &Options::default()).unwrap();
+    let engine = Sqlite::open(restored.path(), &SqliteOptions::default()).unwrap();
     let mut seen = Vec::new();
     // For example, the disk is full; nothing is lost.
     assert_eq!(engine.restore_attachments(|_| Err("not now")).unwrap(), Err("not now"));

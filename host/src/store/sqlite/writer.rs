@@ -189,12 +189,12 @@ mod tests {
 
     use super::*;
     use crate::store::conformance::{key, permit};
-    use crate::store::sqlite::{Options, Sqlite};
+    use crate::store::sqlite::{SqliteOptions, Sqlite};
 
     #[tokio::test]
     async fn deletions_of_a_request_wait_for_its_earlier_ones_and_no_others_do() {
         let directory = tempfile::tempdir().unwrap();
-        let engine = Sqlite::open(directory.path(), &Options::default()).unwrap();
+        let engine = Sqlite::open(directory.path(), &SqliteOptions::default()).unwrap();
         let writer = &engine.writer;
         let delete = || SqliteWrite::Delete(vec![key("a")]);
         let (greedy, other) = (Ledger::default(), Ledger::default());

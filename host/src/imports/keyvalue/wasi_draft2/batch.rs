@@ -94,12 +94,12 @@ mod tests {
     use super::super::wasi::keyvalue::store::HostBucket;
     use super::*;
     use crate::imports::keyvalue::{Grants, KeyValue};
-    use crate::store::sqlite::{Options, Sqlite};
+    use crate::store::sqlite::{Sqlite, SqliteOptions};
 
     #[tokio::test]
     async fn empty_values_wait_for_the_queue_as_well_because_of_their_keys() {
         let directory = tempfile::tempdir().unwrap();
-        let backend = Sqlite::open(directory.path(), &Options::default()).unwrap().backend().unwrap();
+        let backend = Sqlite::open(directory.path(), &SqliteOptions::default()).unwrap().backend().unwrap();
         let labels = BTreeSet::from(["default".to_owned()]);
         let grants = Arc::new(Grants::new("probe", Arc::new(labels.clone()), labels, None));
         let mut ctx = KeyValue::new(backend, grants, Arc::default());

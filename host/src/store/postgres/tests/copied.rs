@@ -9,7 +9,7 @@ fn a_store_is_copied_from_a_folder_and_back_and_compared() {
     let Some(server) = start(&[]) else { return };
     let (folder, back, other) =
         (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let open = |folder: &Path| Engine::open(folder, 1, &sqlite::Options::default(), None).unwrap();
+    let open = |folder: &Path| Engine::open(folder, 1, &sqlite::SqliteOptions::default(), None).unwrap();
     let source = open(folder.path());
     let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let fill = async {
@@ -27,10 +27,10 @@ fn a_store_is_copied_from_a_folder_and_back_and_compared() {
 
     let options = |name: &str| {
         let url = StoreUrl::parse(&server.url("postgres", name), &Passwords::default()).unwrap();
-        Options::new(url, 2, Duration::ZERO)
+        PostgresOptions::new(url, 2, Duration::ZERO)
     };
     server.new_database("copied");
-    let target = Engine::open(other.path(), 1, &sqlite::Options::default(), Some(&options("copied"))).unwrap();
+    let target = Engine::open(other.path(), 1, &sqlite::SqliteOptions::default(), Some(&options("copied"))).unwrap();
     let mut steps = Vec::new();
     let copied = copy(&source, &target, |step, done, total| steps.push((step, done, total))).unwrap();
     assert_eq!(copied, 1204);
@@ -50,7 +50,7 @@ fn a_store_is_copied_from_a_folder_and_back_and_compared() {
     server.new_database("served");
     let host = Host::open(&server.url("postgres", "served"));
     let beside =
-        Engine::open(tempfile::tempdir().unwrap().path(), 1, &sqlite::Options::default(), Some(&options("served")));
+        Engine::open(tempfile::tempdir().unwrap().path(), 1, &sqlite::SqliteOptions::default(), Some(&options("served")));
     let refused = copy(&source, &beside.unwrap(), |_, _, _| ()).unwrap_err();
     assert!(refused.to_string().contains("stop every host"), "{refused}");
     drop(host);
@@ -61,12 +61,12 @@ fn a_store_is_copied_from_a_folder_and_back_and_compared() {
 fn a_copy_that_was_not_completed_is_not_served() {
     let Some(server) = start(&[]) else { return };
     let (folder, back) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let open = |folder: &Path| Engine::open(folder, 1, &sqlite::Options::default(), None);
+    let open = |folder: &Path| Engine::open(folder, 1, &sqlite::SqliteOptions::default(), None);
     let source = open(folder.path()).unwrap();
     let url = server.new_database("half");
-    let options = Options::new(StoreUrl::parse(&url, &Passwords::default()).unwrap(), 2, Duration::ZERO);
+    let options = PostgresOptions::new(StoreUrl::parse(&url, &Passwords::default()).unwrap(), 2, Duration::ZERO);
     let other = tempfile::tempdir().unwrap();
-    let open_target = || Engine::open(other.path(), 1, &sqlite::Options::default(), Some(&options));
+    let open_target = || Engine::open(other.path(), 1, &sqlite::SqliteOptions::default(), Some(&options));
     let target = open_target().unwrap();
     copy(&source, &target, |_, _, _| ()).unwrap();
     drop(target);

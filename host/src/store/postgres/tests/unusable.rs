@@ -200,10 +200,10 @@ async fn a_table_that_has_lost_its_row_is_named() {
 fn tables_are_not_made_where_none_are_expected() {
     let Some(server) = start(&[]) else { return };
     let url = server.new_database("none");
-    let options = Options::new(StoreUrl::parse(&url, &Passwords::default()).unwrap(), 1, Duration::ZERO);
-    let refused = Host::open_with(&Options { creates: false, ..options.clone() }).err().unwrap().to_string();
+    let options = PostgresOptions::new(StoreUrl::parse(&url, &Passwords::default()).unwrap(), 1, Duration::ZERO);
+    let refused = Host::open_with(&PostgresOptions { creates: false, ..options.clone() }).err().unwrap().to_string();
     assert!(refused.contains("there is no store in it"), "{refused}");
     assert_eq!(server.sql_in("none", "select to_regnamespace('hexad') is null;").trim(), "t");
     drop(Host::open_with(&options).unwrap());
-    drop(Host::open_with(&Options { creates: false, ..options }).unwrap());
+    drop(Host::open_with(&PostgresOptions { creates: false, ..options }).unwrap());
 }

@@ -8,7 +8,7 @@ use super::*;
 use crate::wait::join;
 
 pub fn open_error(directory: &Path) -> OpenError {
-    match Sqlite::open(directory, &Options::default()) {
+    match Sqlite::open(directory, &SqliteOptions::default()) {
         Ok(_) => panic!("{} was opened", directory.display()),
         Err(error) => error,
     }
@@ -26,7 +26,7 @@ fn the_error_of_a_damaged_store_names_its_file() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(FILE_NAME);
     let fill = || {
-        let engine = Sqlite::open(directory.path(), &Options::default()).unwrap();
+        let engine = Sqlite::open(directory.path(), &SqliteOptions::default()).unwrap();
         let backend = engine.backend().unwrap();
         let ledger = Ledger::default();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -138,7 +138,7 @@ async fn a_backup_is_a_snapshot_of_a_store_in_use() {
     let restored = tempfile::tempdir().unwrap();
     std::fs::rename(&target, restored.path().join(FILE_NAME)).unwrap();
     assert_eq!(check(restored.path()).unwrap(), [""; 0]);
-    let engine = Sqlite::open(restored.path(), &Options::default()).unwrap();
+    let engine = Sqlite::open(restored.path(), &SqliteOptions::default()).unwrap();
     let backend = engine.backend().unwrap();
     assert_eq!(backend.get(&key("acknowledged")).await.unwrap(), Some(vec![7; 1 << 20]));
     assert_eq!(backend.get(&key("a")).await.unwrap(), backend.get(&key("b")).await.unwrap());
@@ -188,7 +188,7 @@ fn a_damaged_store_is_not_taken_for_a_backup() {
     let target = directory.path().join("copy");
     let foreign = directory.path().join("foreign");
     rusqlite::Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE t (a)").unwrap();
-    drop(Sqlite::open(directory.path(), &Options::default()).unwrap());
+    drop(Sqlite::open(directory.path(), &SqliteOptions::default()).unwrap());
     let mut page = std::fs::read(&path).unwrap();
     page[4096..].fill(0xff);
     for bytes in [Vec::new(), page, std::fs::read(&foreign).unwrap(), b"no database".repeat(1000)] {
@@ -205,7 +205,7 @@ fn a_check_needs_a_store_and_reports_damage() {
     assert!(matches!(check(directory.path()), Err(OpenError::NoStore { .. })));
     let made = backup(directory.path(), &directory.path().join("b"), || Ok(Vec::new()));
     assert!(matches!(made, Err(BackupError::NoStore { .. })));
-    drop(Sqlite::open(directory.path(), &Options::default()).unwrap());
+    drop(Sqlite::open(directory.path(), &SqliteOptions::default()).unwrap());
     assert_eq!(check(directory.path()).unwrap(), [""; 0]);
     std::fs::write(directory.path().join(FILE_NAME), b"not a database, but long enough".repeat(40)).unwrap();
     assert_eq!(check(directory.path()).unwrap().len(), 1);
@@ -214,7 +214,7 @@ fn a_check_needs_a_store_and_reports_damage() {
 #[tokio::test]
 async fn a_full_store_says_so_and_recovers_by_itself() {
     let probe_interval = Duration::from_millis(1);
-    let f = Fixture::with(Options { max_bytes: Some(4 << 20), probe_interval, ..Options::default() });
+    let f = Fixture::with(SqliteOptions { max_bytes: Some(4 << 20), probe_interval, ..SqliteOptions::default() });
     let put = async |name: &str, bytes: usize| {
         let ledger = Ledger::default();
         let queued = f.one.set(&ledger, key(name), vec![7; bytes], permit()).await;
@@ -252,8 +252,8 @@ async fn a_full_store_says_so_as_soon_as_it_is_opened() {
     one.set(&ledger, key("large"), vec![7; 1 << 20], permit()).await.unwrap();
     one.durable(&ledger).await.unwrap();
     drop((engine, one, two));
-    // It may have no page more.
-    let options = Options { max_bytes: Some(4096), probe_interval, ..Options::default() };
+    // The database may have no further page.
+    let options = SqliteOptions { max_bytes: Some(4096), probe_interval, ..SqliteOptions::default() };
     let engine = Sqlite::open(directory.path(), &options).unwrap();
     let (one, two) = (engine.backend().unwrap(), engine.backend().unwrap());
     let f = Fixture { directory, engine, one, two };
@@ -266,14 +266,14 @@ async fn a_full_store_says_so_as_soon_as_it_is_opened() {
 
 #[tokio::test]
 async fn an_operation_that_fails_inside_a_transaction_has_the_reason() {
-    let f = Fixture::with(Options { max_bytes: Some(256 * 1024), ..Options::default() });
+    let f = Fixture::with(SqliteOptions { max_bytes: Some(256 * 1024), ..SqliteOptions::default() });
     let error = f.one.cas(&Ledger::default(), key("root"), None, vec![7; 1 << 20]).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable(StoreProblem::Full), "{error}");
 }
 
 #[tokio::test]
 async fn a_failed_flush_leaves_open_whether_the_write_took_place() {
-    let f = Fixture::with(Options { probe_interval: Duration::from_millis(1), ..Options::default() });
+    let f = Fixture::with(SqliteOptions { probe_interval: Duration::from_millis(1), ..SqliteOptions::default() });
     f.fail_next_commit();
     let ledger = Ledger::default();
     f.one.set(&ledger, key("k"), vec![1], permit()).await.unwrap();
@@ -284,7 +284,7 @@ async fn a_failed_flush_leaves_open_whether_the_write_took_place() {
 
 #[tokio::test]
 async fn a_volatile_change_that_is_lost_fails_nothing_else_of_its_request() {
-    let f = Fixture::with(Options { probe_interval: Duration::from_millis(1), ..Options::default() });
+    let f = Fixture::with(SqliteOptions { probe_interval: Duration::from_millis(1), ..SqliteOptions::default() });
     let ledger = Ledger::default();
     f.one.cas_volatile(&ledger, key("rate"), None, vec![1]).await.unwrap();
     f.one.durable(&ledger).await.unwrap();
@@ -328,7 +328,7 @@ async fn a_read_of_a_damaged_page_is_known() {
     let middle = bytes.len() / 2 / 4096 * 4096;
     bytes[middle..].fill(0xff);
     std::fs::write(&path, bytes).unwrap();
-    let engine = Sqlite::open(directory.path(), &Options { checked_at_open: 0, ..Options::default() }).unwrap();
+    let engine = Sqlite::open(directory.path(), &SqliteOptions { checked_at_open: 0, ..SqliteOptions::default() }).unwrap();
     let backend = engine.backend().unwrap();
     let mut errors = 0;
     for n in 0..200 {

@@ -47,7 +47,7 @@ async fn a_backup_is_not_opened_beside_the_log_of_a_killed_host() {
         for ending in ["-wal", "-shm"] {
             std::fs::remove_file(folder.path().join(format!("{FILE_NAME}{ending}"))).unwrap();
         }
-        let engine = Sqlite::open(folder.path(), &Options::default()).unwrap();
+        let engine = Sqlite::open(folder.path(), &SqliteOptions::default()).unwrap();
         let backend = engine.backend().unwrap();
         assert_eq!(backend.get(&key("k")).await.unwrap().unwrap().len(), 9000);
         assert_eq!(backend.get(&key("later")).await.unwrap(), None);
@@ -60,7 +60,7 @@ async fn a_backup_is_not_opened_beside_the_log_of_a_killed_host() {
             let name = format!("{FILE_NAME}{ending}");
             std::fs::copy(folder.path().join(&name), again.path().join(&name)).unwrap();
         }
-        let engine = Sqlite::open(again.path(), &Options::default()).unwrap();
+        let engine = Sqlite::open(again.path(), &SqliteOptions::default()).unwrap();
         assert_eq!(engine.backend().unwrap().get(&key("new")).await.unwrap(), Some(vec![1]));
         let ledger = Ledger::default();
         f.one.delete(&ledger, key("later")).await.unwrap();
@@ -73,7 +73,7 @@ async fn the_log_of_a_killed_host_is_replayed_into_its_database() {
     let f = Fixture::new();
     put(&f, "k", 1).await;
     let folder = killed(&f);
-    let engine = Sqlite::open(folder.path(), &Options::default()).unwrap();
+    let engine = Sqlite::open(folder.path(), &SqliteOptions::default()).unwrap();
     assert_eq!(engine.backend().unwrap().get(&key("k")).await.unwrap(), Some(vec![1; 9000]));
 }
 
@@ -83,16 +83,16 @@ fn an_empty_log_is_ignored() {
     let folder = tempfile::tempdir().unwrap();
     backup(f.directory.path(), &folder.path().join(FILE_NAME), || Ok(Vec::new())).unwrap();
     std::fs::write(folder.path().join(format!("{FILE_NAME}-wal")), "").unwrap();
-    Sqlite::open(folder.path(), &Options::default()).unwrap();
+    Sqlite::open(folder.path(), &SqliteOptions::default()).unwrap();
 }
 
 #[test]
 fn a_store_is_not_made_where_none_is_expected() {
     let folder = tempfile::tempdir().unwrap();
-    let options = Options { creates: false, ..Options::default() };
+    let options = SqliteOptions { creates: false, ..SqliteOptions::default() };
     let error = Sqlite::open(folder.path(), &options).err().unwrap();
     assert!(matches!(error, OpenError::NoStore { .. }), "{error}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "not even a lock");
-    drop(Sqlite::open(folder.path(), &Options::default()).unwrap());
+    drop(Sqlite::open(folder.path(), &SqliteOptions::default()).unwrap());
     Sqlite::open(folder.path(), &options).unwrap();
 }

@@ -61,7 +61,7 @@ async fn a_host_whose_lock_was_removed_writes_nothing_beside_another() {
         // Because of a second name, the replacing file cannot get the same inode number.
         std::fs::hard_link(&path, f.directory.path().join("removed")).unwrap();
         std::fs::remove_file(&path).unwrap();
-        let other = replaced.then(|| Sqlite::open(f.directory.path(), &Options::default()).unwrap());
+        let other = replaced.then(|| Sqlite::open(f.directory.path(), &SqliteOptions::default()).unwrap());
         let refused = put(&f, 2).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unavailable(StoreProblem::Unlocked), "{refused}");
         assert!(refused.to_string().contains("hexad.lock was removed or replaced"), "{refused}");
@@ -99,7 +99,7 @@ async fn a_file_that_was_replaced_before_the_end_of_the_writer_is_known_after_it
 async fn the_lock_of_another_program_is_waited_for_until_the_store_is_known_to_be_busy() {
     // Longer than any test may take.
     let (lock_wait, probe_interval) = (Duration::from_secs(3600), Duration::from_millis(1));
-    let f = Fixture::with(Options { lock_wait, probe_interval, ..Options::default() });
+    let f = Fixture::with(SqliteOptions { lock_wait, probe_interval, ..SqliteOptions::default() });
     let other = rusqlite::Connection::open(f.directory.path().join(FILE_NAME)).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let mut write = std::pin::pin!(put(&f, 10));
@@ -125,7 +125,7 @@ async fn the_lock_of_another_program_is_waited_for_until_the_store_is_known_to_b
 #[tokio::test]
 async fn a_store_is_busy_while_requests_wait_for_the_lock_of_another_program() {
     let lock_wait = Duration::from_secs(3600);
-    let f = Fixture::with(Options { lock_wait, busy_after: Duration::from_millis(1), ..Options::default() });
+    let f = Fixture::with(SqliteOptions { lock_wait, busy_after: Duration::from_millis(1), ..SqliteOptions::default() });
     let other = rusqlite::Connection::open(f.directory.path().join(FILE_NAME)).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let mut write = std::pin::pin!(put(&f, 10));
@@ -139,7 +139,7 @@ async fn a_store_is_busy_while_requests_wait_for_the_lock_of_another_program() {
 
 #[tokio::test]
 async fn a_store_whose_log_was_cut_off_takes_no_more_writes() {
-    let f = Fixture::with(Options { probe_interval: Duration::from_millis(1), ..Options::default() });
+    let f = Fixture::with(SqliteOptions { probe_interval: Duration::from_millis(1), ..SqliteOptions::default() });
     put(&f, 9000).await.unwrap();
     put(&f, 9000).await.unwrap();
     let log = std::fs::File::options().write(true).open(f.engine.database.log()).unwrap();

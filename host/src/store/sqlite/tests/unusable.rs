@@ -11,7 +11,7 @@ async fn put(f: &Fixture, name: &str) -> Result<(), StoreError> {
 
 /// A store, and another program that has it open.
 fn store() -> (Fixture, rusqlite::Connection) {
-    let f = Fixture::with(Options { probe_interval: Duration::from_millis(1), ..Options::default() });
+    let f = Fixture::with(SqliteOptions { probe_interval: Duration::from_millis(1), ..SqliteOptions::default() });
     let other = rusqlite::Connection::open(f.directory.path().join(FILE_NAME)).unwrap();
     other.busy_timeout(Duration::from_secs(60)).unwrap();
     (f, other)
@@ -94,7 +94,7 @@ async fn a_write_that_fails_for_its_own_sake_is_no_problem_of_the_store() {
 fn a_pipe_or_a_folder_in_place_of_a_file_is_named() {
     for ending in ["", "-wal", "-shm", "-journal"] {
         let directory = tempfile::tempdir().unwrap();
-        drop(Sqlite::open(directory.path(), &Options::default()).unwrap());
+        drop(Sqlite::open(directory.path(), &SqliteOptions::default()).unwrap());
         let path = directory.path().join(format!("{FILE_NAME}{ending}"));
         let refuse = || {
             let text = open_error(directory.path()).to_string();
