@@ -327,7 +327,7 @@ impl RequestPipeline<'_> {
         let target = target.map(|uri| parts.uri = uri).map_err(RequestError::Malformed);
         // The cache comes before limits and permits: a hit needs none (decision 0019). During a trial the host caches
         // nothing, because the canary would see fewer requests than it should.
-        let generation_number = self.deployment.sole_generation();
+        let generation_number = self.deployment.sole_revision();
         let lookup = match (target, generation_number) {
             (Ok(()), Some(number)) if self.caught_up.is_ok() => self.look_up(&mut parts, &body, number),
             _ => None,

@@ -116,7 +116,7 @@ impl Host {
         // A component's check may have read a damaged page, and its error does not name the file.
         let outbound = OutboundFactory::new(options.outbound.clone(), options.threads.get(), memory.clone())?;
         let stalled = StalledPermits::new(options.stalled_instances);
-        let services = load_slots(runtime, chosen, &backends, &outbound, (&memory, &stalled))
+        let services = load_services(runtime, chosen, &backends, &outbound, (&memory, &stalled))
             .map_err(|error| store.failure().map_or(error, StartError::Store))?;
 
         let (events, receiver) = mpsc::channel();
@@ -362,7 +362,7 @@ fn certificates_of(ingresses: &Mutex<Vec<Arc<Ingress>>>) -> Vec<CertificateState
 }
 
 /// Loads and checks the chosen code of every component, and makes its service.
-fn load_slots(
+fn load_services(
     runtime: &Arc<Runtime>,
     chosen: Vec<(Arc<Component>, InitialComponent)>,
     backends: &[Arc<dyn Backend>],
@@ -385,8 +385,8 @@ fn load_slots(
                     let artifact = Artifact { wasm: &chosen.wasm, origin: &origin };
                     let Settings { component, outbound, .. } = settings;
                     let outbound = outbound.as_ref();
-                    let surroundings = LoadContext { runtime, component, backends, outbound, metrics, memory };
-                    Revision::load(surroundings, &artifact, 1)
+                    let context = LoadContext { runtime, component, backends, outbound, metrics, memory };
+                    Revision::load(context, &artifact, 1)
                 })
             })
             .collect();

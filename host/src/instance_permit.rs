@@ -188,7 +188,7 @@ impl InstancePermit {
 
     /// As [`Self::yield_permit`], at once, for a request that waits. False if the instance does not wait for its
     /// client, or cannot be stalled.
-    pub fn try_make_way(&self) -> bool {
+    pub fn try_yield_permit(&self) -> bool {
         self.waits.load(Ordering::Relaxed) > 0 && self.stall()
     }
 

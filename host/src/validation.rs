@@ -138,7 +138,7 @@ impl Gate<'_> {
             source,
         })?;
         let metrics = Metrics::new(self.backends.len());
-        let surroundings = LoadContext {
+        let context = LoadContext {
             runtime: &self.runtime,
             component,
             backends: &self.backends,
@@ -146,7 +146,7 @@ impl Gate<'_> {
             metrics: &metrics,
             memory: &self.memory,
         };
-        let revision = Revision::load(surroundings, &Artifact { wasm: &wasm, origin: &origin }, 1)?;
+        let revision = Revision::load(context, &Artifact { wasm: &wasm, origin: &origin }, 1)?;
         let version = revision.description.as_ref().map(|area| area.version.clone());
         Ok((ValidComponent { id, digest: revision.digest, bytes: wasm.len(), version }, revision))
     }

@@ -47,7 +47,7 @@ fn start(guests: u64) -> Result<Server, StartError> {
 /// How many instances of the probe ended for this reason.
 fn retired(server: &Server, reason: &str) -> u64 {
     let probe = server.host.services().iter().find(|service| service.id() == "probe").unwrap();
-    ComponentService::metrics(probe).retirements().find(|(name, _)| *name == reason).unwrap().1
+    ComponentService::metrics(probe).closes().find(|(name, _)| *name == reason).unwrap().1
 }
 
 #[tokio::test]

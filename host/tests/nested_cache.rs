@@ -9,7 +9,8 @@ use crate::fixture::{Server, get, load, manifest, options, start_with, store, te
 use crate::versions::{swap, variant};
 
 const SELF: &[&str] = &["http://self"];
-const TOOL: &str = "response_cache = \"60s\"\nresponse_cache_headers = [\"accept\", \"spin-client-addr\"]\nreuse = 100000";
+const TOOL: &str =
+    "response_cache = \"60s\"\nresponse_cache_headers = [\"accept\", \"spin-client-addr\"]\nreuse = 100000";
 
 /// A host whose probe has served a request, so that it does not initialise itself in the test.
 async fn server() -> Server {

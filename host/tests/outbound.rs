@@ -288,11 +288,13 @@ fn the_error_of_a_bad_certificate_file_names_it() {
             std::fs::write(&file, contents).unwrap();
         }
         let options = OutboundOptions { authority: Some(file), ..OutboundOptions::default() };
-        let error =
-            match hexad::imports::outbound::Network::new(&options, hexad::memory_budget::MemoryBudget::new(u64::MAX)) {
-                Ok(_) => panic!("accepted {name}"),
-                Err(error) => error.to_string(),
-            };
+        let error = match hexad::imports::outbound::SharedOutbound::new(
+            &options,
+            hexad::memory_budget::MemoryBudget::new(u64::MAX),
+        ) {
+            Ok(_) => panic!("accepted {name}"),
+            Err(error) => error.to_string(),
+        };
         assert!(error.contains(name) && error.contains("--outbound-ca"), "{error}");
     }
 }

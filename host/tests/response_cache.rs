@@ -156,7 +156,8 @@ async fn headers_that_are_not_declared_do_not_reach_the_guest() {
 
 #[tokio::test]
 async fn connections_of_one_client_share_cached_responses() {
-    let server = started("response_cache = \"60s\"\nresponse_cache_headers = [\"spin-client-addr\"]\nreuse = 100000").await;
+    let server =
+        started("response_cache = \"60s\"\nresponse_cache_headers = [\"spin-client-addr\"]\nreuse = 100000").await;
     let first = ask(&server, recall("a", "", &[("spin-client-addr", "192.0.2.1:1000")])).await;
     assert_eq!(ask(&server, recall("a", "", &[("spin-client-addr", "192.0.2.1:2000")])).await, first);
     assert_ne!(ask(&server, recall("a", "", &[("spin-client-addr", "192.0.2.2:1000")])).await, first);

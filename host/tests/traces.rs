@@ -174,7 +174,8 @@ async fn failed_spans_have_a_reason() {
 #[tokio::test]
 async fn a_cached_response_is_traced_without_a_component() {
     let collector = Collector::start();
-    let server = Server::traced(&collector.url, &[], "response_cache = \"60s\"\nresponse_cache_headers = []\nreuse = 1000");
+    let server =
+        Server::traced(&collector.url, &[], "response_cache = \"60s\"\nresponse_cache_headers = []\nreuse = 1000");
     server.get("served").await;
     for _ in 0..2 {
         assert!(server.ok("recall?key=probe/v1/a").await.starts_with("2 "));
@@ -183,7 +184,8 @@ async fn a_cached_response_is_traced_without_a_component() {
     let spans = collector.spans();
     let recalls =
         spans.iter().filter(|span| span.attributes.get("url.path").is_some_and(|path| path == "/probe/recall"));
-    let (cached, called): (Vec<_>, Vec<_>) = recalls.partition(|span| span.attributes.contains_key("hexad.response_cached"));
+    let (cached, called): (Vec<_>, Vec<_>) =
+        recalls.partition(|span| span.attributes.contains_key("hexad.response_cached"));
     assert_eq!((cached.len(), called.len()), (1, 1), "{spans:#?}");
     let children = |parent: &Span| spans.iter().filter(|span| span.parent == parent.id).count();
     assert_eq!((children(cached[0]), children(called[0])), (0, 1));

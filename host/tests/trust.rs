@@ -31,7 +31,11 @@ fn lines(headers: &HeaderMap) -> Vec<&[u8]> {
 async fn only_a_component_with_the_grant_gets_and_sets_sessions() {
     let set = "head?status=200&header=set-cookie:hexad-session=evil&header=set-cookie:__Host-hexad-session=evil\
                &header=set-cookie:c=3";
-    for tool in ["", "credentials = { headers = [\"authorization\"] }", "response_cache = \"60s\"\nresponse_cache_headers = [\"cookie\"]"] {
+    for tool in [
+        "",
+        "credentials = { headers = [\"authorization\"] }",
+        "response_cache = \"60s\"\nresponse_cache_headers = [\"cookie\"]",
+    ] {
         let server = Server::with(tool);
         let (_, seen) = text(server.send(with_cookies("headers")).await).await;
         assert!(seen.contains("cookie: a=1; b=2\n"), "{tool}: {seen}");

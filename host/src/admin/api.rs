@@ -94,7 +94,7 @@ impl AdminApi {
                 json_body(StatusCode::OK, &json!({ "host": host, "components": self.components() }))
             }
             AdminRoute::Components => json_body(StatusCode::OK, &self.components()),
-            AdminRoute::Component(id) => match deploy::slot_of(context.deployer.application(), &id) {
+            AdminRoute::Component(id) => match deploy::service_of(context.deployer.application(), &id) {
                 Ok(service) => json_body(StatusCode::OK, &ComponentStatus::from(service)),
                 Err(unknown) => failure_response(&DeployError::from(unknown).into()),
             },

@@ -102,7 +102,7 @@ impl Collector for MetricsCollector {
             service.metrics().failures().collect()
         })?;
         out.counters("instances_closed", "Instances that the host ended, by reason", "reason", |service| {
-            service.metrics().retirements().collect()
+            service.metrics().closes().collect()
         })?;
         out.counter("responses_cut_off", "Responses that were truncated at the size limit", |service| {
             service.metrics().total(|shard| shard.cut_off.get()) as f64

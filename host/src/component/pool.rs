@@ -134,7 +134,7 @@ impl InstancePool {
             if instance.losses == losses {
                 return Some(instance);
             }
-            self.template.counters.record_retirement(InstanceCloseReason::Lost);
+            self.template.counters.record_close(InstanceCloseReason::Lost);
         }
     }
 
@@ -143,13 +143,13 @@ impl InstancePool {
     pub fn give_back(self: &Arc<Self>, instance: Instance, context: &RequestContext) {
         let counters = &self.template.counters;
         if context.writes.has_failed() {
-            return counters.record_retirement(InstanceCloseReason::Lost);
+            return counters.record_close(InstanceCloseReason::Lost);
         }
         if instance.served >= self.max_requests {
-            return counters.record_retirement(InstanceCloseReason::Requests);
+            return counters.record_close(InstanceCloseReason::Requests);
         }
         if instance.store.data().state().limiter().is_nearly_used_up() {
-            return counters.record_retirement(InstanceCloseReason::Memory);
+            return counters.record_close(InstanceCloseReason::Memory);
         }
         let mut state = self.state();
         if state.retired {
@@ -244,7 +244,7 @@ impl InstancePool {
         drop(state);
         for ended in ended {
             drop(ended);
-            self.template.counters.record_retirement(InstanceCloseReason::Idle);
+            self.template.counters.record_close(InstanceCloseReason::Idle);
         }
         next
     }
@@ -281,7 +281,7 @@ impl IdleInstances for InstancePool {
         let evicted = self.state().instances.pop_front();
         let is_evicted = evicted.is_some();
         if is_evicted {
-            self.template.counters.record_retirement(InstanceCloseReason::Evicted);
+            self.template.counters.record_close(InstanceCloseReason::Evicted);
         }
         is_evicted
     }

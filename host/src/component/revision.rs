@@ -120,8 +120,8 @@ impl LoadError {
 }
 
 impl LinkedCode {
-    fn new(surroundings: LoadContext<'_>, artifact: &Artifact<'_>) -> Result<Self, LoadError> {
-        let LoadContext { runtime, component, .. } = surroundings;
+    fn new(context: LoadContext<'_>, artifact: &Artifact<'_>) -> Result<Self, LoadError> {
+        let LoadContext { runtime, component, .. } = context;
         let id = || component.id.clone();
         let (digest, code) = runtime.compile(artifact.wasm).map_err(|source| LoadError::Invalid {
             id: id(),
@@ -145,17 +145,17 @@ impl Revision {
     /// Compiles, links and checks a component. During its check, the component sends no requests.
     ///
     /// It blocks, for seconds if the code is not in the cache. Do not call it from an asynchronous runtime.
-    pub fn load(surroundings: LoadContext<'_>, artifact: &Artifact<'_>, number: u64) -> Result<Self, LoadError> {
-        Self::new(surroundings, LinkedCode::new(surroundings, artifact)?, number)
+    pub fn load(context: LoadContext<'_>, artifact: &Artifact<'_>, number: u64) -> Result<Self, LoadError> {
+        Self::new(context, LinkedCode::new(context, artifact)?, number)
     }
 
     /// Checks the same code with other settings. It blocks, as [`load`](Self::load) does.
-    pub fn with_settings(&self, surroundings: LoadContext<'_>, number: u64) -> Result<Self, LoadError> {
-        Self::new(surroundings, self.code.clone(), number)
+    pub fn with_settings(&self, context: LoadContext<'_>, number: u64) -> Result<Self, LoadError> {
+        Self::new(context, self.code.clone(), number)
     }
 
-    fn new(surroundings: LoadContext<'_>, code: LinkedCode, number: u64) -> Result<Self, LoadError> {
-        let LoadContext { runtime, component, backends, outbound, metrics, memory } = surroundings;
+    fn new(context: LoadContext<'_>, code: LinkedCode, number: u64) -> Result<Self, LoadError> {
+        let LoadContext { runtime, component, backends, outbound, metrics, memory } = context;
         let id = || component.id.clone();
         if let Some((import, remedy)) = capabilities::check_imports(code.pre.component(), component) {
             return Err(LoadError::NotGranted { id: id(), import, remedy });

@@ -149,7 +149,7 @@ impl Settings {
 
 impl ActiveRevisions {
     /// The number of the revision that serves every request. `None` during a trial.
-    pub fn sole_generation(&self) -> Option<u64> {
+    pub fn sole_revision(&self) -> Option<u64> {
         self.canary.is_none().then_some(self.current.number)
     }
 
@@ -219,7 +219,7 @@ impl ComponentService {
         self.rollback_target.load().as_deref().copied()
     }
 
-    pub fn set_way_back(&self, digest: Option<Digest>) {
+    pub fn set_rollback_target(&self, digest: Option<Digest>) {
         self.rollback_target.store(digest.map(Arc::new));
     }
 

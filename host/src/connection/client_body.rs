@@ -21,7 +21,7 @@ pub struct ClientBody {
     _in_flight: InFlight,
     access: Option<AccessRecord>,
     /// Set on a proxy's HTTP/2 connection.
-    uncompleted: Option<OpenStream>,
+    open_stream: Option<OpenStream>,
 }
 
 enum Source {
@@ -48,7 +48,7 @@ impl Source {
 
 impl ClientBody {
     pub fn direct(body: ResponseBody, in_flight: InFlight, access: Option<AccessRecord>) -> Self {
-        Self { source: Source::Direct(body), last: None, _in_flight: in_flight, access, uncompleted: None }
+        Self { source: Source::Direct(body), last: None, _in_flight: in_flight, access, open_stream: None }
     }
 
     pub fn charged(
@@ -57,7 +57,7 @@ impl ClientBody {
         in_flight: InFlight,
         access: Option<AccessRecord>,
     ) -> Self {
-        Self { source: Source::Charged(body, buffer), last: None, _in_flight: in_flight, access, uncompleted: None }
+        Self { source: Source::Charged(body, buffer), last: None, _in_flight: in_flight, access, open_stream: None }
     }
 
     pub fn buffered(
@@ -69,18 +69,18 @@ impl ClientBody {
     ) -> Self {
         let length = body.size_hint().exact();
         buffer.fill(body, in_progress);
-        Self { source: Source::Buffered(buffer, length), last: None, _in_flight: in_flight, access, uncompleted: None }
+        Self { source: Source::Buffered(buffer, length), last: None, _in_flight: in_flight, access, open_stream: None }
     }
 
     /// Records no cancellation once the body is complete.
-    pub fn completing(mut self, uncompleted: Option<OpenStream>) -> Self {
-        self.uncompleted = uncompleted;
+    pub fn completing(mut self, open_stream: Option<OpenStream>) -> Self {
+        self.open_stream = open_stream;
         self
     }
 
     fn complete(&mut self) {
-        if let Some(uncompleted) = self.uncompleted.take() {
-            uncompleted.complete();
+        if let Some(open_stream) = self.open_stream.take() {
+            open_stream.complete();
         }
     }
 }

@@ -96,7 +96,7 @@ impl Drop for PendingBodyEnd {
 pub struct RequestInFlight {
     body: Incoming,
     in_flight: Option<InFlight>,
-    unended: Option<PendingBodyEnd>,
+    pending_end: Option<PendingBodyEnd>,
     overhead: Option<Arc<OverheadMeter>>,
     /// Budgeted room for the bytes that the client may send ahead.
     reservation: Option<ReceiveReservation>,
@@ -107,11 +107,11 @@ impl RequestInFlight {
     /// `ends` belong to an HTTP/1 connection.
     pub fn begin(body: Incoming, count: &Arc<AtomicUsize>, ends: Option<&Arc<PendingBodyEnds>>) -> Self {
         let in_flight = (!body.is_end_stream()).then(|| InFlight::begin(count));
-        let unended = ends.filter(|_| body.size_hint().exact().is_none()).map(PendingBodyEnd::begin);
+        let pending_end = ends.filter(|_| body.size_hint().exact().is_none()).map(PendingBodyEnd::begin);
         Self {
             body,
             in_flight,
-            unended,
+            pending_end,
             overhead: OVERHEAD.try_with(Arc::clone).ok(),
             reservation: None,
             upload: Upload::default(),
@@ -133,16 +133,16 @@ impl Body for RequestInFlight {
         if let (Poll::Ready(Some(Ok(frame))), Some(overhead)) = (&frame, &self.overhead) {
             overhead.record_frame(frame.data_ref().map_or(0, |data| data.len() as u64));
         }
-        if let (Poll::Ready(Some(Ok(frame))), Some(unended)) = (&frame, &self.unended)
+        if let (Poll::Ready(Some(Ok(frame))), Some(pending_end)) = (&frame, &self.pending_end)
             && frame.is_trailers()
         {
             // hyper finds the end of the trailers by an empty line with CR and LF, but parses them up to an empty line
             // with LF alone. A proxy in front may have passed the rest on as a request.
-            unended.mark_unclear();
+            pending_end.mark_unclear();
         }
         if matches!(frame, Poll::Ready(None)) || self.body.is_end_stream() {
             self.in_flight = None;
-            self.unended = None;
+            self.pending_end = None;
             self.reservation = None;
             self.upload.end();
         }
@@ -161,8 +161,8 @@ impl Body for RequestInFlight {
 impl Drop for RequestInFlight {
     /// hyper may read the rest, with trailers that the host does not see, so the end is uncertain.
     fn drop(&mut self) {
-        if let Some(unended) = &self.unended {
-            unended.mark_unclear();
+        if let Some(pending_end) = &self.pending_end {
+            pending_end.mark_unclear();
         }
     }
 }

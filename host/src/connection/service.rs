@@ -274,7 +274,7 @@ impl Connection {
         let is_http2 = version == Version::HTTP_2;
         let sharing = network.filter(|_| is_http2 && self.is_of_proxy());
         let has_cancelled = sharing.is_some_and(|client| self.cancellations.are_too_many(client));
-        let uncompleted = sharing.map(|client| OpenStream::begin(&self.cancellations, client));
+        let open_stream = sharing.map(|client| OpenStream::begin(&self.cancellations, client));
         let (request, upload, has_room) = self.reserve_ahead(request, network.filter(|_| is_http2));
         let requests = network.filter(|_| is_http2).map(|network| {
             let of_client = || self.ingress.send_budgets.stream_requests(network);
@@ -339,7 +339,7 @@ impl Connection {
             Some(buffer) => ClientBody::charged(body, buffer, in_flight, access),
             None => ClientBody::direct(body, in_flight, access),
         };
-        let body = body.completing(uncompleted);
+        let body = body.completing(open_stream);
         drop(pending);
         // The other requests of this shard run before the response is written (decision 0018): the write wakes the
         // client, which may run on the same processor. A request that had to wait has let them run already. The body is

@@ -13,7 +13,7 @@ use super::planned_change::FleetChange;
 use super::record::RecordEntry;
 use super::reload_record::ReloadRecord;
 use super::stop_phase::{StopPhase, StopPhases};
-use super::{DeployError, DeployReport, SwapRequest, proposal, slot_of};
+use super::{DeployError, DeployReport, SwapRequest, pending_change, service_of};
 use crate::application::Application;
 use crate::bounded_file::read_component;
 use crate::component::{ComponentService, Revision};
@@ -59,7 +59,7 @@ impl Deployer {
         events: Sender<DeploymentEvent>,
     ) -> Arc<Self> {
         if fleet.is_none() {
-            files.set_ways_back(application.services());
+            files.set_rollback_targets(application.services());
         }
         let state = Mutex::new(DeployerState { files });
         let (compiling, last_reload) = (Mutex::default(), Mutex::default());
@@ -135,7 +135,7 @@ impl Deployer {
 
     fn try_swap(&self, request: &SwapRequest, digest: Digest, action: Action) -> Result<DeployReport, DeployError> {
         let service = self.service(&request.component)?;
-        proposal::check_left_out(&request.without, self.fleet.as_deref())?;
+        pending_change::check_left_out(&request.without, self.fleet.as_deref())?;
         let lock_for_change = || {
             let state = self.lock_for_change(service)?;
             let deployment = service.deployment();
@@ -286,7 +286,7 @@ impl Deployer {
         let line = completed(by, action, &component.id, revision.digest, Some(current.digest));
         files.record(&component.id, entry, &AuditEntry { trust: trust.as_deref(), ..line })?;
         service.replace(revision.clone());
-        service.set_way_back(previous);
+        service.set_rollback_target(previous);
         self.prune(files);
         Ok(())
     }
@@ -304,7 +304,7 @@ impl Deployer {
     }
 
     pub(super) fn service(&self, component: &str) -> Result<&ComponentService, DeployError> {
-        Ok(slot_of(&self.application, component)?)
+        Ok(service_of(&self.application, component)?)
     }
 
     /// The state, if the service may be changed now.

@@ -310,10 +310,10 @@ impl Deployments {
 
     /// Sets each service's rollback target, as recorded before the host started. Hosts that share a store take it from
     /// their shared record.
-    pub(super) fn set_ways_back(&self, services: &[ComponentService]) {
+    pub(super) fn set_rollback_targets(&self, services: &[ComponentService]) {
         for service in services {
             let entry = self.records.get(service.id()).filter(|entry| entry.digest == service.current().digest);
-            service.set_way_back(entry.and_then(|entry| entry.previous));
+            service.set_rollback_target(entry.and_then(|entry| entry.previous));
         }
     }
 

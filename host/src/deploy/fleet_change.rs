@@ -54,7 +54,7 @@ impl Deployer {
         fleet.check_known(change.without, &hosts)?;
         let proposed = fleet.update(|record| {
             check(record)?;
-            fleet.check_no_other_proposal(record, &hosts)?;
+            fleet.check_no_other_change(record, &hosts)?;
             let (host, component) = (fleet.instance.clone(), component.to_owned());
             record.proposal = Some(PendingChange { id: id.clone(), host, component, digest });
             Ok(Vec::new())

@@ -165,7 +165,7 @@ impl FollowerState {
         });
         if is_applied {
             self.fleet.followed.record_applied(number);
-            self.forget_unneeded_generations(&record);
+            self.forget_unneeded_revisions(&record);
         }
         let is_due = |wanted: &Wanted| self.failed.get(&key(wanted)).is_none_or(|(_, at)| at.elapsed() >= RETRY_AFTER);
         // Components that the others serve come before a pending change.
@@ -200,7 +200,7 @@ impl FollowerState {
             Ok(service) => service,
             Err(error) => return Some(Err(error.to_string())),
         };
-        if find_generation(&self.fleet, service, &proposal.digest).is_some() {
+        if find_revision(&self.fleet, service, &proposal.digest).is_some() {
             // An operator may have withdrawn trust since it was prepared.
             return match self.deployer.check_shared(&self.fleet, service.id(), &proposal.digest) {
                 Ok(()) => Some(Ok(())),
@@ -268,7 +268,7 @@ impl FollowerState {
         }
     }
 
-    fn forget_unneeded_generations(&self, record: &ServingRecord) {
+    fn forget_unneeded_revisions(&self, record: &ServingRecord) {
         self.fleet.forget_prepared_except(&record.digests());
     }
 }
@@ -278,7 +278,7 @@ fn key((component, digest): &Wanted) -> (String, String) {
 }
 
 /// A checked revision with the service's present settings.
-fn find_generation(fleet: &Fleet, service: &ComponentService, digest: &Digest) -> Option<Arc<Revision>> {
+fn find_revision(fleet: &Fleet, service: &ComponentService, digest: &Digest) -> Option<Arc<Revision>> {
     let deployment = service.deployment();
     let canary = deployment.canary.as_ref().map(|canary| &canary.revision);
     let known = [Some(&deployment.current), deployment.previous.as_ref(), canary];
@@ -295,14 +295,14 @@ impl Deployer {
         entry: &ServingEntry,
     ) -> Result<Option<Digest>, DeployError> {
         if service.current().digest != entry.digest {
-            let Some(revision) = find_generation(fleet, service, &entry.digest) else { return Ok(Some(entry.digest)) };
+            let Some(revision) = find_revision(fleet, service, &entry.digest) else { return Ok(Some(entry.digest)) };
             if let Some(canary) = &service.deployment().canary {
                 canary.conclude();
             }
             let mut state = self.state();
             self.install(&mut state.files, service, &revision, &entry.by, entry.action)?;
         }
-        service.set_way_back(entry.previous);
+        service.set_rollback_target(entry.previous);
         let (present, wanted) = (service.deployment().canary.clone(), &entry.canary);
         if let Some(canary) = &present {
             let digest = canary.revision.digest;
@@ -318,7 +318,7 @@ impl Deployer {
         if let Some(wanted) = wanted
             && service.deployment().canary.is_none()
         {
-            let Some(revision) = find_generation(fleet, service, &wanted.digest) else {
+            let Some(revision) = find_revision(fleet, service, &wanted.digest) else {
                 return Ok(Some(wanted.digest));
             };
             let line = completed(&entry.by, Action::Canary, service.id(), wanted.digest, Some(entry.digest));
@@ -361,7 +361,7 @@ impl Deployer {
         // While the lock is held, the settings do not change.
         let _compiling = self.lock_compiling();
         let settings = service.deployment().settings.clone();
-        let revision = match find_generation(fleet, service, digest) {
+        let revision = match find_revision(fleet, service, digest) {
             Some(revision) => revision,
             None => self.load(service, wasm.clone().into(), "the component that the hosts serve", StopPhase::Ended)?,
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::stop_phase::StopPhase;
-use super::{DeployError, Deployer, background, slot_of};
+use super::{DeployError, Deployer, background, service_of};
 use crate::component::{Artifact, ComponentService, LoadContext, LoadError, Revision, Settings};
 
 impl Deployer {
@@ -19,9 +19,8 @@ impl Deployer {
         end: StopPhase,
     ) -> Result<Arc<Revision>, DeployError> {
         let settings = service.deployment().settings.clone();
-        let load = move |surroundings: LoadContext<'_>, number| {
-            Revision::load(surroundings, &Artifact { wasm: &wasm, origin }, number)
-        };
+        let load =
+            move |context: LoadContext<'_>, number| Revision::load(context, &Artifact { wasm: &wasm, origin }, number);
         let loaded = self.make(service, settings, end, load)?;
         loaded.check_replaces(service.id(), &service.current())?;
         Ok(Arc::new(loaded))
@@ -38,12 +37,11 @@ impl Deployer {
         let (runtime, application, memory) = (self.runtime.clone(), self.application().clone(), self.memory.clone());
         let (id, number) = (service.id().to_owned(), service.next_number());
         let made = background::run(&self.phases, end, move || {
-            let metrics = slot_of(&application, &id)?.metrics();
+            let metrics = service_of(&application, &id)?.metrics();
             let Settings { component, outbound, .. } = &*settings;
             let (backends, outbound) = (application.backends(), outbound.as_ref());
-            let surroundings =
-                LoadContext { runtime: &runtime, component, backends, outbound, metrics, memory: &memory };
-            Ok(make(surroundings, number)?)
+            let context = LoadContext { runtime: &runtime, component, backends, outbound, metrics, memory: &memory };
+            Ok(make(context, number)?)
         });
         let made = made.map_err(|source| DeployError::Io { subject: "a thread to compile on", source })?;
         made.ok_or(DeployError::Stopping)?

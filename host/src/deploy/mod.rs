@@ -34,9 +34,9 @@ mod fleet_change;
 mod fleet_update;
 mod follower;
 mod load;
+mod pending_change;
 mod planned_change;
 mod policy;
-mod proposal;
 mod record;
 mod reload;
 mod reload_record;
@@ -110,7 +110,7 @@ pub struct DeployReport {
 }
 
 /// The service of a component.
-pub fn slot_of<'a>(application: &'a Application, id: &str) -> Result<&'a ComponentService, UnknownComponent> {
+pub fn service_of<'a>(application: &'a Application, id: &str) -> Result<&'a ComponentService, UnknownComponent> {
     let services = application.services();
     let unknown = || UnknownComponent::new(id, services.iter().map(ComponentService::id));
     services.iter().find(|service| service.id() == id).ok_or_else(unknown)

@@ -64,7 +64,7 @@ impl ReloadError {
 }
 
 /// A service's new settings, and its revision with them.
-struct SlotChange<'a> {
+struct ServiceChange<'a> {
     service: &'a ComponentService,
     /// The service's active revisions when the change was made.
     before: Arc<ActiveRevisions>,
@@ -124,7 +124,7 @@ impl Deployer {
             return Err(ReloadError::Replaced(change.service.id().to_owned()));
         }
         let mut lines = Vec::new();
-        for SlotChange { service, revision, names, .. } in &changes {
+        for ServiceChange { service, revision, names, .. } in &changes {
             let (digest, names) = (revision.digest, names.join(", "));
             let line = completed(ACTOR, Action::Reload, service.id(), digest, Some(digest));
             let line = AuditEntry { reason: Some(&names), ..line };
@@ -137,7 +137,7 @@ impl Deployer {
         // In one append: if one line cannot be written, the log has none of them.
         state.files.audit.append_lines(&lines).map_err(io_error("the audit log"))?;
         let mut reloaded = Reloaded { components: Vec::with_capacity(changes.len()), routes: changed_routes };
-        for SlotChange { service, settings, revision, names, .. } in changes {
+        for ServiceChange { service, settings, revision, names, .. } in changes {
             service.reconfigure(settings, revision);
             reloaded.components.push((service.id().to_owned(), names));
         }
@@ -152,7 +152,7 @@ impl Deployer {
         &self,
         service: &'a ComponentService,
         component: Arc<Component>,
-    ) -> Result<Option<SlotChange<'a>>, ReloadError> {
+    ) -> Result<Option<ServiceChange<'a>>, ReloadError> {
         let deployment = service.deployment();
         let present = &deployment.settings;
         if component.source != present.component.source {
@@ -169,13 +169,13 @@ impl Deployer {
         component.grants.continue_count(&present.component.grants);
         let settings = Arc::new(Settings::new(component, outbound));
         let current = deployment.current.clone();
-        let check = move |surroundings: LoadContext<'_>, number| current.with_settings(surroundings, number);
+        let check = move |context: LoadContext<'_>, number| current.with_settings(context, number);
         let made = self.make(service, settings.clone(), StopPhase::Stopping, check);
         let revision = Arc::new(made.map_err(|error| match error {
             DeployError::Load(error) => ReloadError::Component(error),
             error => ReloadError::Deployment(error),
         })?);
-        Ok(Some(SlotChange { service, before: deployment.clone(), settings, revision, names }))
+        Ok(Some(ServiceChange { service, before: deployment.clone(), settings, revision, names }))
     }
 
     fn log_refused_reload(&self, error: &ReloadError) {

@@ -15,7 +15,7 @@ use super::*;
 use crate::component::{CanaryPolicy, ComponentService};
 use crate::store::postgres::{self, Passwords, StoreUrl, tests as server};
 use crate::wait::{SOON, within};
-use crate::{Host, Manifest, HostOptions, Runtime};
+use crate::{Host, HostOptions, Manifest, Runtime};
 
 static RUNTIME: LazyLock<std::sync::Arc<Runtime>> = LazyLock::new(|| Runtime::new(None).unwrap());
 

@@ -21,8 +21,10 @@ impl Deployer {
         }
         let lines = self.recent_changes(usize::MAX).unwrap_or_default();
         for service in self.application().services() {
-            let of_slot = lines.iter().filter(|line| line.component.as_deref() == Some(service.id()) && line.is_done());
-            let last = of_slot.into_iter().find(|line| line.is(Action::Canary) || ENDS.iter().any(|end| line.is(*end)));
+            let of_service =
+                lines.iter().filter(|line| line.component.as_deref() == Some(service.id()) && line.is_done());
+            let last =
+                of_service.into_iter().find(|line| line.is(Action::Canary) || ENDS.iter().any(|end| line.is(*end)));
             let Some(last) = last.filter(|last| last.is(Action::Canary)) else { continue };
             let mut state = self.state();
             let deployment = service.deployment();

@@ -70,7 +70,7 @@ async fn an_instance_with_an_outbound_request_keeps_its_permit() {
     let outbound = instance.begin_outbound(PATIENCE).await.unwrap();
     let mut yield_permit = pin!(instance.yield_permit(Duration::ZERO));
     assert!(component.serve_another(&mut yield_permit, FOR_A_WHILE).await.is_none());
-    assert!(!instance.try_make_way());
+    assert!(!instance.try_yield_permit());
     drop(outbound);
     // A stalled instance waits for a permit first.
     let other = component.serve_another(instance.yield_permit(Duration::ZERO), PATIENCE).await.unwrap();
@@ -94,7 +94,7 @@ async fn no_instance_makes_way_without_memory_or_a_permit() {
 
     let yielded_permits = [(); 2].map(|()| component.stalled.yielded_permits.try_take(CLIENT).unwrap());
     assert!(component.serve_another(instance.yield_permit(Duration::ZERO), FOR_A_WHILE).await.is_none());
-    assert!(!instance.try_make_way());
+    assert!(!instance.try_yield_permit());
     drop(yielded_permits);
     assert!(component.serve_another(instance.yield_permit(Duration::ZERO), PATIENCE).await.is_some());
 }
@@ -103,14 +103,14 @@ async fn no_instance_makes_way_without_memory_or_a_permit() {
 async fn only_an_instance_that_waits_for_its_client_makes_way() {
     let component = Component::new(1, 2);
     let instance = component.begin();
-    assert!(!instance.try_make_way());
+    assert!(!instance.try_yield_permit());
     {
         let mut yield_permit = pin!(instance.yield_permit(Duration::ZERO));
         assert!(poll!(&mut yield_permit).is_pending());
         let yielded_permits = [(); 2].map(|()| component.stalled.yielded_permits.try_take(CLIENT).unwrap());
-        assert!(!instance.try_make_way());
+        assert!(!instance.try_yield_permit());
         drop(yielded_permits);
-        assert!(instance.try_make_way() && !instance.try_make_way());
+        assert!(instance.try_yield_permit() && !instance.try_yield_permit());
     }
     assert_eq!((component.limit.taken(), component.stalled.count()), (0, 1));
 }

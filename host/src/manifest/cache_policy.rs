@@ -24,27 +24,36 @@ pub fn from_tool(tool: &HexadTool, hosts: &AllowedHosts) -> Result<Option<CacheP
         (Some(_), None) => {
             return Err("`response_cache` needs `response_cache_headers`, the request headers that the component looks at; add them".into());
         }
-        (None, Some(_)) => return Err("`response_cache_headers` belongs to `response_cache`; add that or remove both".into()),
+        (None, Some(_)) => {
+            return Err("`response_cache_headers` belongs to `response_cache`; add that or remove both".into());
+        }
     };
     if !hosts.are_local() {
-        return Err("`response_cache` is not for a component with `allowed_outbound_hosts` other than \"http://self\"; \
+        return Err(
+            "`response_cache` is not for a component with `allowed_outbound_hosts` other than \"http://self\"; \
                     remove one of them"
-            .into());
+                .into(),
+        );
     }
     let max_age = duration("response_cache", text)?;
     if max_age > MAX_AGE {
         return Err(format!("response_cache = \"{text}\" is above the limit of {} s; lower it", MAX_AGE.as_secs()));
     }
     let headers = names.iter().map(|name| {
-        name.parse::<HeaderName>().map_err(|_| format!("response_cache_headers: {name:?} is not the name of a header; correct it"))
+        name.parse::<HeaderName>()
+            .map_err(|_| format!("response_cache_headers: {name:?} is not the name of a header; correct it"))
     });
     let headers: Vec<HeaderName> = headers.collect::<Result<_, _>>()?;
     if headers.contains(&X_REQUEST_ID) {
-        return Err(format!("response_cache_headers: \"{X_REQUEST_ID}\" differs for each request, so nothing is cached; remove it"));
+        return Err(format!(
+            "response_cache_headers: \"{X_REQUEST_ID}\" differs for each request, so nothing is cached; remove it"
+        ));
     }
     // The component's own requests to the application carry the client's address.
     if *hosts != AllowedHosts::default() && !headers.contains(&CLIENT_ADDRESS) {
-        return Err(format!("`response_cache` with \"http://self\" needs \"{CLIENT_ADDRESS}\" in `response_cache_headers`; add it"));
+        return Err(format!(
+            "`response_cache` with \"http://self\" needs \"{CLIENT_ADDRESS}\" in `response_cache_headers`; add it"
+        ));
     }
     Ok(Some(CachePolicy { max_age, headers }))
 }

@@ -109,7 +109,9 @@ impl Limits {
             let lines = count("log_lines", value, LOG_LINES_CEILING)?;
             Ok(u32::try_from(lines).unwrap_or(u32::MAX))
         });
-        let max_requests = tool.max_requests_per_instance.map(|value| count("max_requests_per_instance", value, REUSE_CEILING).map(Some));
+        let max_requests = tool
+            .max_requests_per_instance
+            .map(|value| count("max_requests_per_instance", value, REUSE_CEILING).map(Some));
         let queue_timeout = time("queue_timeout", &tool.queue_timeout);
         let idle_timeout = time("idle_timeout", &tool.idle_timeout);
         Self {

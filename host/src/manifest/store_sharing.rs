@@ -17,7 +17,11 @@ impl HexadTool {
 
 /// Refuses a component without prefixes in a store where another component has prefixes: it could write the other's
 /// keys.
-pub fn check(components: &BTreeMap<String, schema::ComponentTable>, locations: &Locations<'_>, problems: &mut Problems) {
+pub fn check(
+    components: &BTreeMap<String, schema::ComponentTable>,
+    locations: &Locations<'_>,
+    problems: &mut Problems,
+) {
     let confined = components.values().filter(|component| component.tool.hexad.has_prefixes());
     let confined: BTreeSet<&String> = confined.flat_map(|component| &component.key_value_stores).collect();
     for (id, component) in components.iter().filter(|(_, component)| !component.tool.hexad.has_prefixes()) {

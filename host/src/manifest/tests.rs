@@ -512,7 +512,8 @@ fn keys_may_have_their_former_names_and_not_both() {
     assert_eq!(resolved_digest(&former), resolved_digest(&format!("# A comment.\n{present}")));
     assert_ne!(resolved_digest(&former), resolved_digest(&present.replace("= 9", "= 8")));
     for (name, value) in FORMER[..3].iter().zip(["\"1s\"", "[]", "9"]) {
-        let both = present.replace("[component.a.tool.hexad]\n", &format!("[component.a.tool.hexad]\n{name} = {value}\n"));
+        let both =
+            present.replace("[component.a.tool.hexad]\n", &format!("[component.a.tool.hexad]\n{name} = {value}\n"));
         let error = parse_whole(&both).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains(name) && error.contains("keep one of them"), "{error}");
     }

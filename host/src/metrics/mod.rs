@@ -172,7 +172,7 @@ pub struct Counters {
     pub instantiations: Counter,
     pub failed_instantiations: Counter,
     failures: [Counter; InstanceFailure::ALL.len()],
-    retirements: [Counter; InstanceCloseReason::ALL.len()],
+    closes: [Counter; InstanceCloseReason::ALL.len()],
     refusals: [Counter; Refusal::ALL.len()],
     operations: [Histogram; Operation::ALL.len()],
     /// Compare-and-swap operations that found another value.
@@ -202,7 +202,7 @@ impl Default for Counters {
             instantiations: Counter::default(),
             failed_instantiations: Counter::default(),
             failures: Default::default(),
-            retirements: Default::default(),
+            closes: Default::default(),
             refusals: Default::default(),
             operations: Default::default(),
             swaps_lost: Counter::default(),
@@ -232,8 +232,8 @@ impl Counters {
         }
     }
 
-    pub fn record_retirement(&self, retirement: InstanceCloseReason) {
-        if let Some(count) = self.retirements.get(retirement as usize) {
+    pub fn record_close(&self, reason: InstanceCloseReason) {
+        if let Some(count) = self.closes.get(reason as usize) {
             count.add(1);
         }
     }
@@ -283,10 +283,10 @@ impl Metrics {
         })
     }
 
-    pub fn retirements(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        InstanceCloseReason::ALL.into_iter().map(|(retirement, name)| {
-            (name, self.total(|shard| shard.retirements.get(retirement as usize).map_or(0, Counter::get)))
-        })
+    pub fn closes(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        InstanceCloseReason::ALL
+            .into_iter()
+            .map(|(reason, name)| (name, self.total(|shard| shard.closes.get(reason as usize).map_or(0, Counter::get))))
     }
 
     pub fn refusals(&self) -> impl Iterator<Item = (&'static str, u64)> {
@@ -376,8 +376,8 @@ mod tests {
             InstanceFailure::from_error(&wasmtime::Error::from(OutOfCpuTime).context("in x")),
             InstanceFailure::CpuTime
         );
-        for (index, (retirement, _)) in InstanceCloseReason::ALL.into_iter().enumerate() {
-            assert_eq!(retirement as usize, index);
+        for (index, (reason, _)) in InstanceCloseReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, index);
         }
         for (index, (operation, _)) in Operation::ALL.into_iter().enumerate() {
             assert_eq!(operation as usize, index);

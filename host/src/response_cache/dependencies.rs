@@ -28,7 +28,7 @@ pub struct Dependencies {
 
 #[derive(Debug, Default)]
 struct Reads {
-    slots: Vec<VersionBucket>,
+    buckets: Vec<VersionBucket>,
     /// Only for a store that can prefetch them.
     keys: Vec<Key>,
     /// The nested responses that the guest has requested from its application.
@@ -50,7 +50,7 @@ pub struct Provenance {
 
 /// Everything that a response depends on: its guest's reads, and the reads of its nested responses.
 pub struct Sources {
-    pub slots: Vec<VersionBucket>,
+    pub buckets: Vec<VersionBucket>,
     pub keys: Vec<Key>,
     /// The dependencies of the nested responses.
     pub nested: Vec<Arc<Dependencies>>,
@@ -62,8 +62,8 @@ impl Dependencies {
     pub fn record(&self, backend: &dyn Backend, key: &Key) {
         let mut reads = self.reads();
         match backend.change_clock() {
-            Some(clock) if reads.slots.len() < MAX_READS => {
-                reads.slots.push(clock.slot(key));
+            Some(clock) if reads.buckets.len() < MAX_READS => {
+                reads.buckets.push(clock.bucket(key));
                 if backend.prefetches() {
                     reads.keys.push(key.clone());
                 }
@@ -112,7 +112,7 @@ impl Dependencies {
         if reads.awaited > 0 {
             self.mark_uncacheable();
         }
-        sources.slots.extend(&reads.slots);
+        sources.buckets.extend(&reads.buckets);
         sources.keys.extend(reads.keys.iter().cloned());
         for Provenance { dependencies, expires_at } in &reads.nested {
             // Equal dependencies may come with different expiry times.
@@ -149,13 +149,13 @@ impl Drop for Dependencies {
 impl Sources {
     /// The sources of a complete response. `None` if it may not be cached.
     pub fn of(Provenance { dependencies, expires_at }: &Provenance) -> Option<Self> {
-        let (slots, keys, nested) = (Vec::new(), Vec::new(), Vec::new());
-        let mut sources = Sources { slots, keys, nested, expires_at: *expires_at };
+        let (buckets, keys, nested) = (Vec::new(), Vec::new(), Vec::new());
+        let mut sources = Sources { buckets, keys, nested, expires_at: *expires_at };
         let mut answered = dependencies.collect_into(&mut sources);
         let mut is_cacheable = dependencies.is_cacheable();
         // During the walk, the list grows by the nested responses of each response.
         let mut collected = 0;
-        while is_cacheable && answered <= MAX_NESTED && sources.slots.len() <= MAX_READS {
+        while is_cacheable && answered <= MAX_NESTED && sources.buckets.len() <= MAX_READS {
             let Some(nested) = sources.nested.get(collected).cloned() else { return Some(sources) };
             collected += 1;
             answered += nested.collect_into(&mut sources);
@@ -227,10 +227,10 @@ mod tests {
     fn a_response_counts_once_however_often_it_is_in_another() {
         let inner = provenance(9);
         let key = Key { store: Arc::from("default"), key: Arc::from("a") };
-        inner.dependencies.reads().slots.push(ChangeClock::default().slot(&key));
+        inner.dependencies.reads().buckets.push(ChangeClock::default().bucket(&key));
         // The outermost response contains the innermost one a million times.
         let sources = Sources::of(&doubling(inner, 20)).unwrap();
-        assert_eq!((sources.nested.len(), sources.slots.len()), (20, 1));
+        assert_eq!((sources.nested.len(), sources.buckets.len()), (20, 1));
     }
 
     #[test]

@@ -101,10 +101,10 @@ impl Recorder {
 
     pub(super) fn store(self, body: CachedBody) {
         let Miss { key, commit, ref provenance, .. } = self.miss;
-        let Some(Sources { slots, keys, nested, expires_at }) = Sources::of(provenance) else { return };
+        let Some(Sources { buckets, keys, nested, expires_at }) = Sources::of(provenance) else { return };
         let entry = Arc::new(CacheEntry {
             commit,
-            reads: slots.into(),
+            reads: buckets.into(),
             keys: keys.into(),
             dependencies: provenance.dependencies.clone(),
             nested: nested.into(),

@@ -224,7 +224,7 @@ impl MinRateMonitor {
         {
             // The guest may have finished since the last check.
             let is_under_way = flow.permit().as_ref().is_some_and(|of_flow| Arc::ptr_eq(of_flow, &permit));
-            if is_under_way && !permit.try_make_way() {
+            if is_under_way && !permit.try_yield_permit() {
                 return Poll::Ready(BelowMinRate::Contended);
             }
         }

@@ -16,7 +16,7 @@ use super::key::Key;
 
 /// A power of two. The table has 512 KiB. At 1,000 writes a second, a cached response that read 8 keys is invalidated
 /// needlessly once in 8 seconds.
-const SLOTS: usize = 1 << 16;
+const BUCKETS: usize = 1 << 16;
 
 /// The bucket of a key in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,20 +28,20 @@ pub struct ChangeClock {
     begun: AtomicU64,
     /// The number of the last commit that is finished.
     finished: AtomicU64,
-    slots: Box<[AtomicU64]>,
+    buckets: Box<[AtomicU64]>,
     /// Randomly seeded, so that a client cannot choose keys with the same hash.
     hasher: RandomState,
 }
 
 impl Default for ChangeClock {
     fn default() -> Self {
-        let slots = (0..SLOTS).map(|_| AtomicU64::new(0)).collect();
-        Self { begun: AtomicU64::new(0), finished: AtomicU64::new(0), slots, hasher: RandomState::new() }
+        let buckets = (0..BUCKETS).map(|_| AtomicU64::new(0)).collect();
+        Self { begun: AtomicU64::new(0), finished: AtomicU64::new(0), buckets, hasher: RandomState::new() }
     }
 }
 
 impl ChangeClock {
-    pub fn slot(&self, key: &Key) -> VersionBucket {
+    pub fn bucket(&self, key: &Key) -> VersionBucket {
         VersionBucket(self.hasher.hash_one((&*key.store, &*key.key)) as u16)
     }
 
@@ -53,8 +53,8 @@ impl ChangeClock {
     /// Call this before readers can see the next commit. Even if the commit fails, the keys count as changed.
     pub fn begin_commit(&self, changed: &[VersionBucket]) {
         let number = self.begun.load(Ordering::SeqCst) + 1;
-        for slot in changed {
-            if let Some(last) = self.slots.get(usize::from(slot.0)) {
+        for bucket in changed {
+            if let Some(last) = self.buckets.get(usize::from(bucket.0)) {
                 last.store(number, Ordering::SeqCst);
             }
         }
@@ -71,20 +71,21 @@ impl ChangeClock {
     /// Counts every key as changed: the store may have lost values that were read so far.
     pub fn invalidate_all(&self) {
         let number = self.begun.load(Ordering::SeqCst) + 1;
-        self.slots.iter().for_each(|last| last.store(number, Ordering::SeqCst));
+        self.buckets.iter().for_each(|last| last.store(number, Ordering::SeqCst));
         self.begun.store(number, Ordering::SeqCst);
         self.end_commit();
     }
 
     /// Whether no commit after `number`, finished or begun, changed a key of these buckets.
-    pub fn are_unchanged_since(&self, number: u64, slots: &[VersionBucket]) -> bool {
+    pub fn are_unchanged_since(&self, number: u64, buckets: &[VersionBucket]) -> bool {
         // Without a newer commit, no look-up is needed.
-        self.begun.load(Ordering::SeqCst) == number || slots.iter().all(|slot| self.is_unchanged_since(number, *slot))
+        self.begun.load(Ordering::SeqCst) == number
+            || buckets.iter().all(|bucket| self.is_unchanged_since(number, *bucket))
     }
 
     /// Whether no commit after `number`, finished or begun, changed a key of this bucket.
-    pub fn is_unchanged_since(&self, number: u64, slot: VersionBucket) -> bool {
-        let last = self.slots.get(usize::from(slot.0));
+    pub fn is_unchanged_since(&self, number: u64, bucket: VersionBucket) -> bool {
+        let last = self.buckets.get(usize::from(bucket.0));
         last.is_some_and(|last| last.load(Ordering::SeqCst) <= number)
     }
 }
@@ -102,36 +103,36 @@ mod tests {
     fn a_commit_changes_its_keys_and_no_others() {
         let clock = ChangeClock::default();
         // With so few keys, some have a bucket of their own for every seed of the hasher.
-        let slots: Vec<VersionBucket> = (0..64).map(|n| clock.slot(&key(&n.to_string()))).collect();
+        let buckets: Vec<VersionBucket> = (0..64).map(|n| clock.bucket(&key(&n.to_string()))).collect();
         let before = clock.now();
-        assert!(clock.are_unchanged_since(before, &slots));
-        clock.begin_commit(&slots[..1]);
+        assert!(clock.are_unchanged_since(before, &buckets));
+        clock.begin_commit(&buckets[..1]);
         clock.end_commit();
-        assert!(!clock.are_unchanged_since(before, &slots));
-        assert!(clock.are_unchanged_since(clock.now(), &slots));
-        let others: Vec<VersionBucket> = slots.iter().copied().filter(|slot| *slot != slots[0]).collect();
+        assert!(!clock.are_unchanged_since(before, &buckets));
+        assert!(clock.are_unchanged_since(clock.now(), &buckets));
+        let others: Vec<VersionBucket> = buckets.iter().copied().filter(|bucket| *bucket != buckets[0]).collect();
         assert!(!others.is_empty() && clock.are_unchanged_since(before, &others));
     }
 
     #[test]
     fn a_commit_that_others_may_have_seen_already_counts() {
         let clock = ChangeClock::default();
-        let slots = [clock.slot(&key("a"))];
+        let buckets = [clock.bucket(&key("a"))];
         let before = clock.now();
-        clock.begin_commit(&slots);
+        clock.begin_commit(&buckets);
         // From here on, a reader on another shard may see the commit and use it in a response.
-        assert!(!clock.are_unchanged_since(before, &slots), "a cached response would show the state before");
+        assert!(!clock.are_unchanged_since(before, &buckets), "a cached response would show the state before");
         // A value that is read meanwhile may be of either state.
         assert_eq!(clock.now(), before);
         clock.end_commit();
-        assert!(!clock.are_unchanged_since(before, &slots));
-        assert!(clock.are_unchanged_since(clock.now(), &slots));
+        assert!(!clock.are_unchanged_since(before, &buckets));
+        assert!(clock.are_unchanged_since(clock.now(), &buckets));
     }
 
     #[test]
     fn a_failed_commit_has_a_number_of_its_own() {
         let clock = ChangeClock::default();
-        let (failed, next) = ([clock.slot(&key("a"))], [clock.slot(&key("b"))]);
+        let (failed, next) = ([clock.bucket(&key("a"))], [clock.bucket(&key("b"))]);
         clock.begin_commit(&failed);
         clock.end_commit();
         let between = clock.now();
@@ -144,11 +145,11 @@ mod tests {
     #[test]
     fn after_a_loss_every_key_has_changed() {
         let clock = ChangeClock::default();
-        let slots = [clock.slot(&key("a"))];
+        let buckets = [clock.bucket(&key("a"))];
         let before = clock.now();
         clock.invalidate_all();
-        assert!(!clock.are_unchanged_since(before, &slots));
-        assert!(clock.are_unchanged_since(clock.now(), &slots));
+        assert!(!clock.are_unchanged_since(before, &buckets));
+        assert!(clock.are_unchanged_since(clock.now(), &buckets));
     }
 
     #[test]
@@ -157,7 +158,7 @@ mod tests {
         let same = (0..64).filter(|n| {
             let mine = key(&n.to_string());
             let other = Key { store: Arc::from("other"), ..mine.clone() };
-            clock.slot(&mine) == clock.slot(&other)
+            clock.bucket(&mine) == clock.bucket(&other)
         });
         assert!(same.count() < 64);
     }

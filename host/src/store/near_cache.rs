@@ -44,7 +44,7 @@ struct NearCache {
 
 struct CachedValue {
     value: Option<Box<[u8]>>,
-    slot: VersionBucket,
+    bucket: VersionBucket,
     /// Number of the last commit before the read.
     commit: u64,
 }
@@ -176,7 +176,7 @@ impl NearCache {
     fn get(&self, key: &Key, clock: &ChangeClock) -> Option<Option<Vec<u8>>> {
         let mut entries = self.entries();
         let entry = entries.get(key)?;
-        let is_current = clock.is_unchanged_since(entry.commit, entry.slot);
+        let is_current = clock.is_unchanged_since(entry.commit, entry.bucket);
         is_current.then(|| entry.value.as_deref().map(<[u8]>::to_vec))
     }
 
@@ -185,7 +185,7 @@ impl NearCache {
         if value.map_or(0, <[u8]>::len) > MAX_VALUE {
             return;
         }
-        let value = CachedValue { value: value.map(Into::into), slot: clock.slot(key), commit };
+        let value = CachedValue { value: value.map(Into::into), bucket: clock.bucket(key), commit };
         self.entries().insert(key.clone(), value);
     }
 
@@ -211,7 +211,7 @@ mod tests {
         let (cache, clock) = (cache(), ChangeClock::default());
         cache.insert(&key("a"), None, &clock, 0);
         assert_eq!(cache.get(&key("a"), &clock), Some(None));
-        clock.begin_commit(&[clock.slot(&key("a"))]);
+        clock.begin_commit(&[clock.bucket(&key("a"))]);
         assert_eq!(cache.get(&key("a"), &clock), None);
     }
 
@@ -223,8 +223,8 @@ mod tests {
         assert_eq!(cache.get(&key("a"), &clock).flatten().as_deref(), Some(&b"1"[..]));
 
         // A commit of this key begins: from here on, readers may see it.
-        let slots = [clock.slot(&key("a"))];
-        clock.begin_commit(&slots);
+        let buckets = [clock.bucket(&key("a"))];
+        clock.begin_commit(&buckets);
         assert_eq!(cache.get(&key("a"), &clock), None);
         // A read during the commit finds the old value or the new one.
         cache.insert(&key("a"), Some(b"1"), &clock, clock.now());

@@ -13,7 +13,7 @@ use super::problem::StoreProblem;
 /// How far the thread has followed the key. Requests wait until the thread has applied every change that the change
 /// clock knows.
 pub struct Watch {
-    slot: VersionBucket,
+    bucket: VersionBucket,
     /// The clock's number before the read that was applied last.
     applied: watch::Sender<Option<u64>>,
     signal: Mutex<Signal>,
@@ -29,12 +29,12 @@ struct Signal {
 impl Watch {
     pub fn new(clock: &ChangeClock, key: &Key) -> Self {
         let applied = watch::Sender::new(None);
-        Self { slot: clock.slot(key), applied, signal: Mutex::default(), signalled: Condvar::new() }
+        Self { bucket: clock.bucket(key), applied, signal: Mutex::default(), signalled: Condvar::new() }
     }
 
     /// Whether every change that the clock knows is applied.
     pub fn is_applied(&self, clock: &ChangeClock) -> bool {
-        self.applied.borrow().is_some_and(|number| clock.is_unchanged_since(number, self.slot))
+        self.applied.borrow().is_some_and(|number| clock.is_unchanged_since(number, self.bucket))
     }
 
     /// Returns once every change that the clock knows is applied, or fails after `patience`.
@@ -98,16 +98,16 @@ mod tests {
         let clock = Arc::new(ChangeClock::default());
         let key = Key { store: Arc::from("hexad"), key: Arc::from("serving") };
         let followed = Arc::new(Watch::new(&clock, &key));
-        let slot = clock.slot(&key);
-        (clock, followed, slot)
+        let bucket = clock.bucket(&key);
+        (clock, followed, bucket)
     }
 
     #[tokio::test]
     async fn a_request_waits_until_the_change_is_applied() {
-        let (clock, followed, slot) = followed();
+        let (clock, followed, bucket) = followed();
         followed.record_applied(clock.now());
         followed.wait_until_applied(&clock, SOON).await.unwrap();
-        clock.begin_commit(&[slot]);
+        clock.begin_commit(&[bucket]);
         clock.end_commit();
         assert!(!followed.is_applied(&clock));
         let thread = std::thread::spawn({

@@ -127,7 +127,7 @@ fn a_proposal_is_in_the_way_until_its_host_is_gone_or_has_given_it_up() {
     let [first, second] = &clones.fleets;
     let check = |fleet: &Fleet| {
         let hosts = fleet.exchange_reports().unwrap();
-        fleet.check_no_other_proposal(&fleet.read().unwrap().1, &hosts)
+        fleet.check_no_other_change(&fleet.read().unwrap().1, &hosts)
     };
     first.exchange_reports().unwrap();
     propose(first, "1");

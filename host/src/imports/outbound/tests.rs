@@ -29,7 +29,7 @@ async fn denied_outbound_requests_wait_for_no_permit() {
     let mut other = pin!(of_component.acquire(client));
     assert!(poll!(&mut other).is_pending());
     let mut yield_permit = pin!(permit.yield_permit(Duration::ZERO));
-    assert!(poll!(&mut yield_permit).is_pending() && permit.try_make_way());
+    assert!(poll!(&mut yield_permit).is_pending() && permit.try_yield_permit());
     let _other = other.await.unwrap();
 
     let mut allowed_hosts = AllowedHosts::default();

@@ -62,7 +62,7 @@ pub struct PostgresConnector {
 }
 
 /// A server for a new connection set.
-struct LinkCandidate<'a> {
+struct ConnectionCandidate<'a> {
     server: &'a Server,
     /// The number of the new connection set.
     number: u64,
@@ -138,7 +138,7 @@ impl PostgresConnector {
     pub async fn open(&self, number: u64, known: Option<&[u8]>) -> Result<ConnectionSet, OpenError> {
         let mut refusals = Vec::new();
         for server in &self.url.servers {
-            let candidate = LinkCandidate { server, number, known, creates: false };
+            let candidate = ConnectionCandidate { server, number, known, creates: false };
             match self.open_server(candidate).await {
                 Ok(link) => return Ok(link),
                 Err(OpenError::NoStore) if known.is_some() => refusals.push((server, OpenError::TablesGone)),
@@ -151,7 +151,7 @@ impl PostgresConnector {
         let mut empty = refusals.iter_mut().filter(|(_, error)| self.creates && matches!(error, OpenError::NoStore));
         if let Some((server, error)) = empty.next() {
             *error = match is_nowhere {
-                true => match self.open_server(LinkCandidate { server, number, known, creates: true }).await {
+                true => match self.open_server(ConnectionCandidate { server, number, known, creates: true }).await {
                     Ok(link) => return Ok(link),
                     Err(error) => error,
                 },
@@ -161,13 +161,13 @@ impl PostgresConnector {
         Err(OpenError::of_servers(refusals.iter().map(|(server, error)| (&*server.name, error))))
     }
 
-    async fn open_server(&self, candidate: LinkCandidate<'_>) -> Result<ConnectionSet, OpenError> {
+    async fn open_server(&self, candidate: ConnectionCandidate<'_>) -> Result<ConnectionSet, OpenError> {
         let opened = timeout(OPEN_DEADLINE, self.try_server(candidate)).await;
         opened.unwrap_or(Err(OpenError::Slow(OPEN_DEADLINE.as_secs())))
     }
 
-    async fn try_server(&self, candidate: LinkCandidate<'_>) -> Result<ConnectionSet, OpenError> {
-        let LinkCandidate { server, number, known, creates } = candidate;
+    async fn try_server(&self, candidate: ConnectionCandidate<'_>) -> Result<ConnectionSet, OpenError> {
+        let ConnectionCandidate { server, number, known, creates } = candidate;
         let lost = CancellationToken::new();
         // An incomplete set must not leave connections behind.
         let guard = lost.clone().drop_guard();
@@ -177,7 +177,7 @@ impl PostgresConnector {
         let store_id = schema::store_id(&client, known).await?;
         schema::forget_other_servers(&client).await?;
         let incarnation = schema::incarnation(&client).await?;
-        let timeline = schema::era(&client).await?;
+        let timeline = schema::timeline(&client).await?;
         let barrier = ReadConnection::new(client).await?;
         let readers = try_join_all((0..self.readers).map(|_| async {
             let client = self.connect_again(server, &lost, &timeline).await?;
@@ -232,7 +232,7 @@ impl PostgresConnector {
         timeline: &str,
     ) -> Result<Client, OpenError> {
         let client = self.connect(server, lost).await?;
-        match schema::era(&client).await? == timeline {
+        match schema::timeline(&client).await? == timeline {
             true => Ok(client),
             false => Err(OpenError::SeveralServers),
         }

@@ -160,8 +160,8 @@ impl Memory {
             // The changes may be incomplete.
             self.clock.invalidate_all();
         } else if !observed.changes.is_empty() {
-            let slots: Vec<VersionBucket> = observed.changes.iter().map(|change| self.slot(change)).collect();
-            self.clock.begin_commit(&slots);
+            let buckets: Vec<VersionBucket> = observed.changes.iter().map(|change| self.bucket(change)).collect();
+            self.clock.begin_commit(&buckets);
             self.clock.end_commit();
         }
         if !current.snapshot.is_newer_than(&observed.snapshot) {
@@ -174,14 +174,14 @@ impl Memory {
     /// Records that this host has changed keys, or may have.
     pub fn record_own_changes<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) {
         let _chain = self.chain();
-        let slots: Vec<VersionBucket> = keys.into_iter().map(|key| self.clock.slot(key)).collect();
-        self.clock.begin_commit(&slots);
+        let buckets: Vec<VersionBucket> = keys.into_iter().map(|key| self.clock.bucket(key)).collect();
+        self.clock.begin_commit(&buckets);
         self.clock.end_commit();
     }
 
-    fn slot(&self, change: &str) -> VersionBucket {
+    fn bucket(&self, change: &str) -> VersionBucket {
         let (store, key) = change.split_once(SEPARATOR).unwrap_or((change, ""));
-        self.clock.slot(&Key { store: Arc::from(store), key: Arc::from(key) })
+        self.clock.bucket(&Key { store: Arc::from(store), key: Arc::from(key) })
     }
 
     fn chain(&self) -> MutexGuard<'_, Chain> {
@@ -220,8 +220,8 @@ mod tests {
         let (memory, began) = (Memory::default(), Instant::now());
         memory.begin(1, snapshot("5:5:"), began);
         let clock = memory.clock();
-        let (before, changed) = (clock.now(), clock.slot(&key("a")));
-        let other = (0..64).map(|n| clock.slot(&key(&n.to_string()))).find(|slot| *slot != changed).unwrap();
+        let (before, changed) = (clock.now(), clock.bucket(&key("a")));
+        let other = (0..64).map(|n| clock.bucket(&key(&n.to_string()))).find(|bucket| *bucket != changed).unwrap();
         let base = memory.base(1).unwrap();
         assert!(memory.observe(1, &base, observation("6:6:", 0, &["default\u{1}a"]), began));
         assert!(!clock.is_unchanged_since(before, changed) && clock.is_unchanged_since(before, other));
@@ -241,17 +241,17 @@ mod tests {
     fn incomplete_changes_and_lost_connections_invalidate_everything() {
         let (memory, began) = (Memory::default(), Instant::now());
         memory.begin(1, snapshot("5:5:"), began);
-        let slot = memory.clock().slot(&key("a"));
+        let bucket = memory.clock().bucket(&key("a"));
         let before = memory.clock().now();
         let base = memory.base(1).unwrap();
         memory.observe(1, &base, observation("6:6:", 4, &[]), began);
-        assert!(memory.clock().is_unchanged_since(before, slot), "the pruned rows are older than the base");
+        assert!(memory.clock().is_unchanged_since(before, bucket), "the pruned rows are older than the base");
         memory.observe(1, &base, observation("8:8:", 5, &[]), began);
-        assert!(!memory.clock().is_unchanged_since(before, slot));
+        assert!(!memory.clock().is_unchanged_since(before, bucket));
 
         let before = memory.clock().now();
         memory.end();
-        assert!(!memory.clock().is_unchanged_since(before, slot) && memory.base(1).is_none());
+        assert!(!memory.clock().is_unchanged_since(before, bucket) && memory.base(1).is_none());
         memory.begin(2, snapshot("3:3:"), began);
         assert!(!memory.observe(1, &base, observation("9:9:", 0, &[]), began), "a result of the lost link");
     }
@@ -260,13 +260,13 @@ mod tests {
     fn pruning_invalidates_memory_once_an_older_transaction_has_ended() {
         let (memory, began) = (Memory::default(), Instant::now());
         memory.begin(1, snapshot("3:9:3,8"), began);
-        let slot = memory.clock().slot(&key("a"));
+        let bucket = memory.clock().bucket(&key("a"));
         let before = memory.clock().now();
         let base = memory.base(1).unwrap();
         memory.observe(1, &base, observation("3:10:3,9", 7, &[]), began);
-        assert!(memory.clock().is_unchanged_since(before, slot), "3 still runs, and 8 is not pruned");
+        assert!(memory.clock().is_unchanged_since(before, bucket), "3 still runs, and 8 is not pruned");
         let base = memory.base(1).unwrap();
         memory.observe(1, &base, observation("9:10:9", 7, &[]), began);
-        assert!(!memory.clock().is_unchanged_since(before, slot), "3 has ended, and may have changed the key");
+        assert!(!memory.clock().is_unchanged_since(before, bucket), "3 has ended, and may have changed the key");
     }
 }

@@ -5,7 +5,7 @@
 //! | [`url`], [`password`], [`tls`], [`open_error`] | which servers, as whom, and why one cannot be used |
 //! | [`schema`], [`sql`] | tables and statements |
 //! | [`writer`], [`connection_set`] | connections for writes; all connections to one server |
-//! | [`link_state`], [`supervisor`] | the present connections, or why there are none; reconnects, barriers, health |
+//! | [`connection_state`], [`supervisor`] | the present connections, or why there are none; reconnects, barriers, health |
 //! | [`barrier_queue`] | requests that wait for a barrier |
 //! | [`memory`] | which cached values are still valid |
 //! | [`fleet`] | the hosts of the store, and the components that they serve |
@@ -24,9 +24,9 @@ mod backend;
 mod barrier_queue;
 mod classify;
 mod connection_set;
+mod connection_state;
 mod fleet;
 mod late_reply;
-mod link_state;
 mod memory;
 mod monitor;
 mod mutant;

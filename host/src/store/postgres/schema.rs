@@ -223,7 +223,7 @@ pub async fn incarnation(client: &Client) -> Result<String, Error> {
 }
 
 /// The id of the server's timeline, see [`TABLES`]. As in [`MAKE_STORE_ID`], the statement names the primary key.
-pub async fn era(client: &Client) -> Result<String, Error> {
+pub async fn timeline(client: &Client) -> Result<String, Error> {
     let make = "insert into hexad.era (id) values (gen_random_uuid()::text) on conflict (single) do nothing";
     client.execute(make, &[]).await?;
     client.query_one("select id from hexad.era", &[]).await?.try_get(0)

@@ -13,8 +13,8 @@ use tokio_util::sync::DropGuard;
 use super::barrier_queue::{BarrierQueue, Round};
 use super::classify::{self, away};
 use super::connection_set::{ConnectionSet, PostgresConnector};
+use super::connection_state::{ConnectionState, PresentConnections};
 use super::late_reply::outcome_of;
-use super::link_state::{LinkState, PresentLink};
 use super::memory::{Memory, Observation, Snapshot};
 use super::monitor::ServerReport;
 use super::mutant::{Defect, Mutant};
@@ -38,8 +38,8 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 const UNREADY_AFTER: Duration = Duration::from_secs(3);
 
 /// How often the host does the maintenance (removes old changes, checks the server), and how long it may take.
-const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(60);
-const HOUSEKEEPING_DEADLINE: Duration = Duration::from_secs(30);
+const MAINTENANCE_EVERY: Duration = Duration::from_secs(60);
+const MAINTENANCE_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The present connection set of a host, and the state that the host has learned over it.
 pub struct ConnectionSupervisor {
@@ -47,7 +47,7 @@ pub struct ConnectionSupervisor {
     pub memory: Memory,
     pub health: Arc<StoreHealth>,
     pub clock: Arc<ServerClock>,
-    link: PresentLink,
+    link: PresentConnections,
     /// The id of the store, see [`schema::store_id`](super::schema::store_id).
     store_id: Vec<u8>,
     /// The timeline of the last connection set.
@@ -91,7 +91,7 @@ impl ConnectionSupervisor {
             defect,
             health,
             clock: Arc::default(),
-            link: PresentLink::default(),
+            link: PresentConnections::default(),
             store_id: link.store_id.clone(),
             timeline: Mutex::new(link.timeline.clone()),
             losses: AtomicU64::default(),
@@ -190,7 +190,7 @@ impl ConnectionSupervisor {
             *timeline = link.timeline.clone();
         }
         drop(timeline);
-        self.link.set(LinkState::Connected(Arc::new(link)));
+        self.link.set(ConnectionState::Connected(Arc::new(link)));
     }
 
     async fn keep_link(&self) {
@@ -199,7 +199,7 @@ impl ConnectionSupervisor {
             if let Some(link) = self.link.last() {
                 link.lost().await;
                 self.memory.end();
-                self.link.set(LinkState::Away);
+                self.link.set(ConnectionState::Away);
                 tracing::warn!(server = link.server, "the connections to PostgreSQL are lost; connecting again");
             }
             number += 1;
@@ -211,8 +211,8 @@ impl ConnectionSupervisor {
                         tracing::debug!(%error, "no PostgreSQL yet");
                         *self.refusal() = Some(error.to_string());
                         self.link.set(match error.is_of_store() {
-                            true => LinkState::Refused(classify::of_refused_host(&error)),
-                            false => LinkState::Away,
+                            true => ConnectionState::Refused(classify::of_refused_host(&error)),
+                            false => ConnectionState::Away,
                         });
                     }
                 }
@@ -366,12 +366,12 @@ impl ConnectionSupervisor {
                     self.report.update(&writer.client, &self.clock).await?;
                     writer.client.execute(sql::PRUNE, &[]).await
                 };
-                let done = timeout(HOUSEKEEPING_DEADLINE, work).await.ok();
+                let done = timeout(MAINTENANCE_DEADLINE, work).await.ok();
                 if let Err(error) = outcome_of(&link, idle, done) {
                     tracing::warn!(%error, "PostgreSQL could not be looked after");
                 }
             }
-            tokio::time::sleep(HOUSEKEEPING_EVERY).await;
+            tokio::time::sleep(MAINTENANCE_EVERY).await;
         }
     }
 }

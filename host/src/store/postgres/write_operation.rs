@@ -62,13 +62,13 @@ impl PostgresWrite {
 pub struct Queued {
     pub operation: PostgresWrite,
     pub entry: LedgerEntry,
-    pub room: WriteReservation,
+    pub reservation: WriteReservation,
 }
 
 impl Queued {
     /// A flush that the worker itself queues.
     pub fn flush(ledger: &Ledger) -> Self {
-        Self { operation: PostgresWrite::Flush, entry: ledger.enter(), room: WriteReservation::default() }
+        Self { operation: PostgresWrite::Flush, entry: ledger.enter(), reservation: WriteReservation::default() }
     }
 }
 

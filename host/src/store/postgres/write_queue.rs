@@ -48,7 +48,7 @@ impl WriteQueue {
         operation: PostgresWrite,
         start: impl FnOnce(UnboundedReceiver<Queued>),
     ) -> Result<(), StoreError> {
-        let room =
+        let reservation =
             WriteReservation::take(host, || self.budget.get_or_init(WriteQueueBudget::of_request), operation.need())
                 .await?;
         // The request may have failed meanwhile.
@@ -58,7 +58,7 @@ impl WriteQueue {
             start(operations);
             sender
         });
-        let queued = Queued { operation, entry: ledger.enter(), room };
+        let queued = Queued { operation, entry: ledger.enter(), reservation };
         sender.send(queued).map_err(|_| StoreError::writer_stopped())
     }
 }
@@ -139,7 +139,7 @@ mod tests {
         drop((one.operations, two.operations));
         assert!(host.is_unused());
         let mut large = Request::new();
-        assert!(large.add(&host, set(1_000_000)), "what is larger than the room of all waits for all of it");
+        assert!(large.add(&host, set(1_000_000)), "what is larger than the reservation of all waits for all of it");
         assert!(!large.add(&host, set(0)));
     }
 

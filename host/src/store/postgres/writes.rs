@@ -72,7 +72,7 @@ impl WriteTask {
     /// Ends when the ledger is dropped.
     pub async fn run(mut self) {
         // Each round gives its reservation back at its end.
-        while let Some(Queued { operation, entry, room }) = self.take().await {
+        while let Some(Queued { operation, entry, reservation }) = self.take().await {
             if let Err(error) = entry.check() {
                 // The request has failed, so it does not wait for the flush of its earlier writes.
                 self.unflushed.drain(..).for_each(|entry| entry.fail(error.clone()));
@@ -80,7 +80,7 @@ impl WriteTask {
                 continue;
             }
             match operation {
-                PostgresWrite::Set { pairs, permit } => self.set(pairs, (permit, room), entry).await,
+                PostgresWrite::Set { pairs, permit } => self.set(pairs, (permit, reservation), entry).await,
                 PostgresWrite::Delete(keys) => {
                     let deleted = self.delete(keys).await;
                     self.settle(entry, deleted, None);
@@ -128,10 +128,10 @@ impl WriteTask {
         let mut bytes: usize = pairs.iter().map(|(_, value)| value.len()).sum();
         while bytes < MAX_BATCH_BYTES && pairs.len() < MAX_BATCH {
             match self.operations.try_recv() {
-                Ok(Queued { operation: PostgresWrite::Set { pairs: more, permit }, entry, room }) => {
+                Ok(Queued { operation: PostgresWrite::Set { pairs: more, permit }, entry, reservation }) => {
                     bytes += more.iter().map(|(_, value)| value.len()).sum::<usize>();
                     pairs.extend(more);
-                    permits.push((permit, room));
+                    permits.push((permit, reservation));
                     entries.push(entry);
                 }
                 Ok(other) => {

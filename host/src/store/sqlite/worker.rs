@@ -315,7 +315,7 @@ impl Worker {
             SqliteWrite::Set { pairs, permit } => {
                 for (key, value) in &pairs {
                     self.set(key, value)?;
-                    batch.changed.push(self.clock.slot(key));
+                    batch.changed.push(self.clock.bucket(key));
                 }
                 drop(permit);
             }
@@ -323,20 +323,20 @@ impl Worker {
                 let mut statement = self.connection.prepare_cached(DELETE)?;
                 for key in &keys {
                     if statement.execute((&*key.store, &*key.key))? > 0 {
-                        batch.changed.push(self.clock.slot(key));
+                        batch.changed.push(self.clock.bucket(key));
                     }
                 }
             }
             SqliteWrite::Increment { key, delta, reply } => {
                 let sum = self.increment(&key, delta)?;
-                batch.changed.extend(sum.is_ok().then(|| self.clock.slot(&key)));
+                batch.changed.extend(sum.is_ok().then(|| self.clock.bucket(&key)));
                 drop(reply.send(sum));
             }
             SqliteWrite::Cas { key, expected, value, reply } => {
                 let current = reader::get(&self.connection, &key)?;
                 let outcome = if current == expected {
                     self.set(&key, &value)?;
-                    batch.changed.push(self.clock.slot(&key));
+                    batch.changed.push(self.clock.bucket(&key));
                     CasOutcome::Swapped
                 } else {
                     CasOutcome::Lost(current)

@@ -189,7 +189,7 @@ mod tests {
 
     use super::*;
     use crate::store::conformance::{key, permit};
-    use crate::store::sqlite::{SqliteOptions, Sqlite};
+    use crate::store::sqlite::{Sqlite, SqliteOptions};
 
     #[tokio::test]
     async fn deletions_of_a_request_wait_for_its_earlier_ones_and_no_others_do() {

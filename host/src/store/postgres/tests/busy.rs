@@ -194,7 +194,7 @@ async fn the_serving_record_is_read_while_all_write_connections_are_busy() {
         busy.push(link.writers().idle().await.unwrap());
     }
     let (fleet, clock) = (host.store.fleet(), host.store.fleet());
-    let slot = clock.clock().slot(&FleetStore::key());
+    let bucket = clock.clock().bucket(&FleetStore::key());
     let before = clock.clock().now();
     let other = other.store.fleet();
     let serving = tokio::task::spawn_blocking(move || {
@@ -203,7 +203,7 @@ async fn the_serving_record_is_read_while_all_write_connections_are_busy() {
     });
     assert_eq!(serving.await.unwrap(), ServingRow { revision: 1, record: "{}".to_owned() });
     // A host that has read the record knows of the change.
-    assert!(!clock.clock().is_unchanged_since(before, slot));
+    assert!(!clock.clock().is_unchanged_since(before, bucket));
 }
 
 #[tokio::test]

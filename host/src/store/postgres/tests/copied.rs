@@ -49,8 +49,12 @@ fn a_store_is_copied_from_a_folder_and_back_and_compared() {
     assert!(matches!(copy(&source, &target, |_, _, _| ()), Err(CopyError::NotEmpty)));
     server.new_database("served");
     let host = Host::open(&server.url("postgres", "served"));
-    let beside =
-        Engine::open(tempfile::tempdir().unwrap().path(), 1, &sqlite::SqliteOptions::default(), Some(&options("served")));
+    let beside = Engine::open(
+        tempfile::tempdir().unwrap().path(),
+        1,
+        &sqlite::SqliteOptions::default(),
+        Some(&options("served")),
+    );
     let refused = copy(&source, &beside.unwrap(), |_, _, _| ()).unwrap_err();
     assert!(refused.to_string().contains("stop every host"), "{refused}");
     drop(host);

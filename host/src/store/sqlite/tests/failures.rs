@@ -328,7 +328,8 @@ async fn a_read_of_a_damaged_page_is_known() {
     let middle = bytes.len() / 2 / 4096 * 4096;
     bytes[middle..].fill(0xff);
     std::fs::write(&path, bytes).unwrap();
-    let engine = Sqlite::open(directory.path(), &SqliteOptions { checked_at_open: 0, ..SqliteOptions::default() }).unwrap();
+    let engine =
+        Sqlite::open(directory.path(), &SqliteOptions { checked_at_open: 0, ..SqliteOptions::default() }).unwrap();
     let backend = engine.backend().unwrap();
     let mut errors = 0;
     for n in 0..200 {

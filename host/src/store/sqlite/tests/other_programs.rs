@@ -125,7 +125,8 @@ async fn the_lock_of_another_program_is_waited_for_until_the_store_is_known_to_b
 #[tokio::test]
 async fn a_store_is_busy_while_requests_wait_for_the_lock_of_another_program() {
     let lock_wait = Duration::from_secs(3600);
-    let f = Fixture::with(SqliteOptions { lock_wait, busy_after: Duration::from_millis(1), ..SqliteOptions::default() });
+    let f =
+        Fixture::with(SqliteOptions { lock_wait, busy_after: Duration::from_millis(1), ..SqliteOptions::default() });
     let other = rusqlite::Connection::open(f.directory.path().join(FILE_NAME)).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let mut write = std::pin::pin!(put(&f, 10));
@@ -184,16 +185,16 @@ async fn values_that_another_program_has_changed_are_forgotten() {
     put(&f, 10).await.unwrap();
     let clock = f.one.change_clock().unwrap();
     let number = clock.now();
-    let slots = [clock.slot(&key("k"))];
+    let buckets = [clock.bucket(&key("k"))];
     assert_eq!(f.one.get(&key("k")).await.unwrap().map(|value| value.len()), Some(10));
     let other = rusqlite::Connection::open(f.directory.path().join(FILE_NAME)).unwrap();
     other.execute("UPDATE spin_key_value SET value = x'01'", []).unwrap();
     // No request writes meanwhile.
-    wait_until_async(SOON, "the other program's change", async || !clock.are_unchanged_since(number, &slots)).await;
+    wait_until_async(SOON, "the other program's change", async || !clock.are_unchanged_since(number, &buckets)).await;
     assert_eq!(f.one.get(&key("k")).await.unwrap(), Some(vec![1]));
     let number = clock.now();
     put(&f, 10).await.unwrap();
-    assert!(clock.are_unchanged_since(number, &[clock.slot(&key("other"))]), "the host's own commits are no other's");
+    assert!(clock.are_unchanged_since(number, &[clock.bucket(&key("other"))]), "the host's own commits are no other's");
 }
 
 #[tokio::test]

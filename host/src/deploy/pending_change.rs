@@ -33,11 +33,7 @@ impl DeployError {
 
 impl Fleet {
     /// Fails if another host is deploying a component.
-    pub(super) fn check_no_other_proposal(
-        &self,
-        record: &ServingRecord,
-        hosts: &[FleetHost],
-    ) -> Result<(), DeployError> {
+    pub(super) fn check_no_other_change(&self, record: &ServingRecord, hosts: &[FleetHost]) -> Result<(), DeployError> {
         let Some(other) = record.proposal.as_ref().filter(|other| other.host != self.instance) else { return Ok(()) };
         match coordinator(other, hosts) {
             None => Ok(()),

@@ -11,7 +11,7 @@ use super::connection_set::ConnectionSet;
 use crate::store::StoreError;
 
 /// Whether the host has connections to its store.
-pub enum LinkState {
+pub enum ConnectionState {
     /// The connection set may be lost meanwhile.
     Connected(Arc<ConnectionSet>),
     /// A usable server may appear at any time.
@@ -21,16 +21,16 @@ pub enum LinkState {
 }
 
 /// The state, for all tasks that wait for a connection set.
-pub struct PresentLink(watch::Sender<LinkState>);
+pub struct PresentConnections(watch::Sender<ConnectionState>);
 
-impl Default for PresentLink {
+impl Default for PresentConnections {
     fn default() -> Self {
-        Self(watch::Sender::new(LinkState::Away))
+        Self(watch::Sender::new(ConnectionState::Away))
     }
 }
 
-impl PresentLink {
-    pub fn set(&self, state: LinkState) {
+impl PresentConnections {
+    pub fn set(&self, state: ConnectionState) {
         self.0.send_replace(state);
     }
 
@@ -38,14 +38,14 @@ impl PresentLink {
     pub async fn wait(&self, end: Instant) -> Result<Arc<ConnectionSet>, StoreError> {
         let mut states = self.0.subscribe();
         let decided = states.wait_for(|state| match state {
-            LinkState::Connected(link) => !link.is_lost(),
-            LinkState::Away => false,
-            LinkState::Refused(_) => true,
+            ConnectionState::Connected(link) => !link.is_lost(),
+            ConnectionState::Away => false,
+            ConnectionState::Refused(_) => true,
         });
         match timeout_at(end.into(), decided).await.ok().and_then(Result::ok).as_deref() {
-            Some(LinkState::Connected(link)) => Ok(link.clone()),
-            Some(LinkState::Refused(error)) => Err(error.clone()),
-            Some(LinkState::Away) | None => Err(away()),
+            Some(ConnectionState::Connected(link)) => Ok(link.clone()),
+            Some(ConnectionState::Refused(error)) => Err(error.clone()),
+            Some(ConnectionState::Away) | None => Err(away()),
         }
     }
 
@@ -57,8 +57,8 @@ impl PresentLink {
     /// The last connection set, even if it is lost.
     pub fn last(&self) -> Option<Arc<ConnectionSet>> {
         match &*self.0.borrow() {
-            LinkState::Connected(link) => Some(link.clone()),
-            LinkState::Away | LinkState::Refused(_) => None,
+            ConnectionState::Connected(link) => Some(link.clone()),
+            ConnectionState::Away | ConnectionState::Refused(_) => None,
         }
     }
 }
