@@ -1,4 +1,4 @@
-//! One request: only the files of this module know a status.
+//! Handles one request. Only this module and its children know HTTP status codes.
 
 mod groups;
 mod members;
@@ -11,7 +11,7 @@ use crate::list::{self, Filter};
 use crate::query::Query;
 use crate::route::{self, Route};
 use crate::text::TextIndex;
-use crate::{alternative, member};
+use crate::{member, path_suggestion};
 use directory::access::Role;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller, INVALID_TOKENS};
 use directory::catalog::access_snapshot::AccessSnapshot;
@@ -37,14 +37,14 @@ use std::rc::Rc;
 pub const VARIABLES: &[&str] =
     &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, INVALID_TOKENS, LAST_USE_MINUTES, EXISTS_RATE_LIMIT, ANONYMOUS_RECORDS];
 
-/// The variable with the number of `exists` requests that a user may send per minute; empty: no limit.
+/// The variable for the number of `exists` requests that a user may send in a minute; empty means no limit.
 const EXISTS_RATE_LIMIT: &str = "namespaces_exists_rate_limit";
 
-/// The key prefix of the counts for that limit.
+/// The key prefix of the counters for this limit.
 const EXISTS_COUNTS: &str = "namespaces/v1/rate/exists/";
 
 /// The feature flag that shows billing fields only to owners.
-const RESTRICTED: &str = "restrict_namespace_api_billing_fields";
+const RESTRICTED_BILLING: &str = "restrict_namespace_api_billing_fields";
 
 /// Handles one request.
 pub async fn handle(env: Env, request: Request) -> Response {
@@ -60,48 +60,49 @@ fn respond(env: &Env, request: &Request) -> Result<Response, Error> {
     let read = caller::api_scopes(&request.method);
     caller.require_scope(if is_about_users(&route) { USER_SCOPES } else { read })?;
     let params = request.params();
-    let asked = DirectoryRequest { env, request, caller: &caller, params: &params };
+    let directory_request = DirectoryRequest { env, http: request, caller: &caller, params: &params };
     match route {
         Route::List => show_list(env, request, &caller, &params),
         Route::Show(id) => show(env, request, &caller, &params, &id),
         Route::Exists(path) => exists(env, caller.user_or_401()?.id, &params, &path),
-        Route::CurrentUser => users::current(&asked),
-        Route::ListUsers => users::list(&asked),
-        Route::ShowUser(id) => users::show(&asked, id),
-        Route::UserProjects(user) => projects::of_user(&asked, &user),
-        Route::ListProjects => projects::list(&asked),
-        Route::ShowProject(id) => projects::show(&asked, &id),
-        Route::ListGroups => groups::list(&asked),
-        Route::ShowGroup(id) => groups::show(&asked, &id),
-        Route::GroupProjects(id) => projects::of_group(&asked, &id),
-        Route::Subgroups(id) => groups::below(&asked, &id, Depth::Children),
-        Route::DescendantGroups(id) => groups::below(&asked, &id, Depth::All),
-        Route::ListMembers(source) => members::list(&asked, &source),
-        Route::ShowMember(source, user_id) => members::show(&asked, &source, user_id),
+        Route::CurrentUser => users::current(&directory_request),
+        Route::ListUsers => users::list(&directory_request),
+        Route::ShowUser(id) => users::show(&directory_request, id),
+        Route::UserProjects(user) => projects::of_user(&directory_request, &user),
+        Route::ListProjects => projects::list(&directory_request),
+        Route::ShowProject(id) => projects::show(&directory_request, &id),
+        Route::ListGroups => groups::list(&directory_request),
+        Route::ShowGroup(id) => groups::show(&directory_request, &id),
+        Route::GroupProjects(id) => projects::of_group(&directory_request, &id),
+        Route::Subgroups(id) => groups::below(&directory_request, &id, Depth::Children),
+        Route::DescendantGroups(id) => groups::below(&directory_request, &id, Depth::All),
+        Route::ListMembers(source) => members::list(&directory_request, &source),
+        Route::ShowMember(source, user_id) => members::show(&directory_request, &source, user_id),
         Route::Version => Ok(version()),
     }
 }
 
-/// The scopes of which one suffices to ask about users.
+/// A token needs one of these scopes to read users.
 const USER_SCOPES: &[&str] = &["api", "read_api", "read_user"];
 
 fn is_about_users(route: &Route) -> bool {
     matches!(route, Route::CurrentUser | Route::ListUsers | Route::ShowUser(_) | Route::Version)
 }
 
-/// Callers without a token see public projects and groups. To them, users are 403 and not 401.
+/// Whether callers without a token may use the route. They see public projects and groups. For users they get 403 and
+/// not 401.
 fn is_for_anonymous_callers(route: &Route) -> bool {
     !matches!(route, Route::List | Route::Show(_) | Route::Exists(_) | Route::CurrentUser | Route::Version)
 }
 
-/// The version of the reference service whose interface this one has. Clients compare it with the
-/// version that they need.
-const INTERFACE: &str = "18.5.0";
+/// The API version of the reference service that this API implements. Clients compare it with the version that they
+/// need.
+const API_VERSION: &str = "18.5.0";
 
 fn version() -> Response {
     let revision = concat!("hexad-", env!("CARGO_PKG_VERSION"));
     Response::ok(&json!({
-        "version": INTERFACE,
+        "version": API_VERSION,
         "revision": revision,
         "kas": {"enabled": false, "externalUrl": null, "version": null},
         "enterprise": true,
@@ -128,9 +129,9 @@ fn show_list(env: &Env, request: &Request, caller: &Caller, params: &Params) -> 
         Some(session) => {
             let role = if owned_only == Some(true) { Role::Owner } else { Role::Guest };
             let memberships = session.memberships(env)?;
-            let mine = list::of_member(env, &catalog, session.user.id, memberships, role, &filter);
-            let total = mine.len();
-            (mine.into_iter().skip(offset).take(limit).collect(), total)
+            let own = list::of_member(env, &catalog, session.user.id, memberships, role, &filter);
+            let total = own.len();
+            (own.into_iter().skip(offset).take(limit).collect(), total)
         }
     };
     let entities: Result<Vec<Entity>, Error> =
@@ -157,14 +158,14 @@ fn show(env: &Env, request: &Request, caller: &Caller, params: &Params, id: &str
     let catalog = catalog::read(env)?;
     let namespace = id.and_then(|id| catalog.namespace(id)).ok_or_else(not_found)?;
     let context = RenderContext::new(env, request, caller, requested_plan, &catalog)?;
-    // Membership in one of its projects is not enough, and neither is public visibility.
+    // Membership in a project of the namespace is not enough. Public visibility is not enough either.
     if context.snapshot.namespace_role(namespace) == Role::None {
         return Err(not_found());
     }
     Ok(Response::ok(&context.entity(namespace)?))
 }
 
-/// The context of rendering every namespace of a response.
+/// The data that all namespaces of a response share for rendering.
 struct RenderContext<'a> {
     env: &'a Env,
     catalog: &'a Catalog,
@@ -208,7 +209,7 @@ impl<'a> RenderContext<'a> {
         let permissions = Permissions {
             admin: self.snapshot.is_admin(),
             owner: self.snapshot.namespace_role(namespace) == Role::Owner,
-            billing_restricted: feature::is_enabled_in(&self.features, self.env, RESTRICTED, Some(actor)),
+            billing_restricted: feature::is_enabled_in(&self.features, self.env, RESTRICTED_BILLING, Some(actor)),
         };
         let details = namespace.details();
         let counts = match entity::needs_counts(service, permissions, namespace.is_group(), &details) {
@@ -245,7 +246,7 @@ fn exists(env: &Env, user_id: u64, params: &Params, path: &str) -> Result<Respon
     checks.finish()?;
     let limit = RateLimit { variable: EXISTS_RATE_LIMIT, seconds: 60, keys: EXISTS_COUNTS };
     rate_limit::check(env, &limit, &user_id.to_string())?;
-    // Ids begin at 1, so a namespace 0 has no children.
+    // Ids begin at 1, so no namespace has the parent 0.
     let parent_id = parent_id.map(|id| u64::try_from(id).unwrap_or(0));
     let catalog = catalog::read(env)?;
     let is_pages_domain = |text: &str| catalog.pages_domains().any(|(_, domain)| domain.eq_ignore_ascii_case(text));
@@ -260,8 +261,8 @@ fn exists(env: &Env, user_id: u64, params: &Params, path: &str) -> Result<Respon
         return Ok(Response::ok(&Existence { exists: false, suggests: Vec::new() }));
     }
     let index = TextIndex::of(env, &catalog);
-    let base = alternative::clean(path);
-    for candidate in alternative::candidates(&base, env.now) {
+    let base = path_suggestion::clean(path);
+    for candidate in path_suggestion::candidates(&base, env.now) {
         let named = || index.is_named(&catalog, parent_id, &candidate);
         if !is_path(&candidate)? && !named() && !is_pages_domain(&candidate) {
             return Ok(Response::ok(&Existence { exists: true, suggests: vec![candidate] }));

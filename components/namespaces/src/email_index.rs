@@ -1,5 +1,5 @@
-//! Which users have an address. An instance reads the records of all users for the first search, and keeps
-//! 16 bytes for each address until the catalog's root changes.
+//! An index of the users with an email address. For the first search, an instance reads the records of all users. It
+//! keeps 16 bytes for each address until the catalog root changes.
 
 use crate::query::lower;
 use directory::catalog::{self, Catalog, Namespace};
@@ -13,17 +13,17 @@ use std::rc::Rc;
 /// The hashes of addresses and the ids of their users, in ascending order.
 struct EmailIndex(Vec<(u64, u64)>);
 
-/// The ids of the users with this address, which is in lower case. 1 read, and 1 for each of them; if the catalog's
-/// root has changed, also the records of all users.
-pub fn users_with(env: &Env, address: &str) -> Result<Vec<u64>, StoreError> {
+/// The ids of the users with this address, which must be in lower case. 1 read, and 1 for each found user. After a
+/// change of the catalog root also the records of all users.
+pub fn users_with_address(env: &Env, address: &str) -> Result<Vec<u64>, StoreError> {
     let snapshot = record_cache::attach(env)?;
-    // Without a catalog there is no list of users either.
+    // Without a catalog no users are listed either.
     let Some(derived) = Derived::<(), EmailIndex>::of(&snapshot) else { return Ok(Vec::new()) };
     let index = match derived.get(&()) {
         Some(index) => index,
         None => {
             let catalog = catalog::read(&snapshot)?;
-            // The records are not read through the snapshot: all of them would evict the others from its cache.
+            // Bypasses the cache of the snapshot, because reading all records would evict other entries.
             let index = Rc::new(EmailIndex::read(env, &catalog)?);
             derived.put((), index.clone());
             index
@@ -38,7 +38,7 @@ pub fn users_with(env: &Env, address: &str) -> Result<Vec<u64>, StoreError> {
     Ok(found)
 }
 
-/// In lower case.
+/// The address of a user, in lower case.
 fn address_of(user: &User) -> Option<String> {
     user.commit_email.as_deref().map(lower)
 }
@@ -60,7 +60,7 @@ impl EmailIndex {
         Ok(EmailIndex(entries))
     }
 
-    /// The ids of all users with this address, and of those whose address has the same hash.
+    /// The ids of all users whose address has the hash of this address.
     fn candidates(&self, address: &str) -> impl Iterator<Item = u64> {
         let hash = hash(address);
         let first = self.0.partition_point(|(entry, _)| *entry < hash);

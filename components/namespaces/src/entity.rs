@@ -1,4 +1,4 @@
-//! The JSON form of a namespace: which fields are present for a caller, and which of them are null.
+//! The JSON form of a namespace: which fields a caller gets, and which of them are null.
 //!
 //! | fields | for |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! | seats and end of a subscription | every caller, in the licensed edition on the hosted site, if there is a subscription |
 //! | `plan`, `trial`, `trial_ends_on` | its owners, administrators, in the licensed edition |
 //!
-//! While billing is restricted, `billable_members_count` and the fields of a subscription are null
-//! for callers who are neither owners of the namespace nor administrators.
+//! While billing is restricted, only owners of the namespace and administrators get values of `billable_members_count`
+//! and of the subscription fields. Other callers get null.
 
 use crate::member::Counts;
 use crate::web_url;
@@ -23,24 +23,24 @@ pub struct Service<'a> {
     /// The service's base URL without a trailing slash.
     pub url: &'a str,
     pub licensed: bool,
-    /// Whether it is the operator's public site, which sells subscriptions.
+    /// Whether this is the public site of the operator, which sells subscriptions.
     pub hosted: bool,
-    /// The plan that the client wants considered instead of the namespace's own.
+    /// The plan to use instead of the plan of the namespace, if the client asks for one.
     pub requested_plan: Option<&'a str>,
 }
 
 /// The caller's permissions on a namespace.
 #[derive(Debug, Clone, Copy)]
 pub struct Permissions {
-    /// An administrator of the service.
+    /// Whether the caller is an administrator of the service.
     pub admin: bool,
-    /// An owner of the namespace; administrators count as owners.
+    /// Whether the caller is an owner of the namespace; administrators count as owners.
     pub owner: bool,
     /// Whether billing fields are for owners only.
     pub billing_restricted: bool,
 }
 
-/// A namespace's data.
+/// The data of a namespace.
 #[derive(Debug)]
 pub struct NamespaceFacts<'a> {
     pub id: u64,
@@ -58,7 +58,7 @@ pub struct NamespaceFacts<'a> {
     pub counts: Option<Counts>,
 }
 
-/// A field that is either absent, or present and possibly null.
+/// A field that is absent, null or has a value.
 type Field<T> = Option<Nullable<T>>;
 
 #[derive(Debug, PartialEq)]
@@ -113,7 +113,7 @@ pub struct Entity<'a> {
     trial: Option<bool>,
 }
 
-/// Whether the members of a group must be counted to show it.
+/// Whether the response for a group needs its member counts.
 pub fn needs_counts(service: Service, permissions: Permissions, is_group: bool, details: &Details) -> bool {
     let billable = service.licensed && details.billable_members_count.is_none() && sees_billing(permissions);
     is_group && (permissions.owner || billable)
@@ -123,7 +123,7 @@ fn sees_billing(permissions: Permissions) -> bool {
     permissions.owner || !permissions.billing_restricted
 }
 
-/// Whether a subscription is recorded.
+/// Whether the namespace has a subscription.
 fn has_subscription(details: &Details) -> bool {
     details.plan.is_some()
         || details.trial.is_some()
@@ -153,7 +153,7 @@ pub fn entity<'a>(service: Service, permissions: Permissions, facts: NamespaceFa
         (Some(count), _) => count,
         (None, Some(counts)) if without_guests => counts.billable_without_guests,
         (None, Some(counts)) => counts.billable,
-        // A personal namespace has one member, its owner.
+        // The only member of a personal namespace is its owner.
         (None, None) => 1,
     };
     let web_url = match facts.is_group {

@@ -1,4 +1,4 @@
-//! The JSON form of a group, and which groups a list has.
+//! The JSON form of a group, and the filters of lists of groups.
 
 use crate::query::Query;
 use crate::web_url;
@@ -17,16 +17,17 @@ use std::collections::HashSet;
 #[derive(Debug, Default)]
 pub struct GroupFilter {
     pub query: Option<Query>,
-    /// The ids of groups that the list does not have.
+    /// The ids of groups that the list omits.
     skipped: HashSet<u64>,
-    /// Whether groups count that the caller may only read; `None`: for administrators.
+    /// Whether the list has groups in which the caller is no member. `None` means true for administrators and anonymous
+    /// callers only.
     pub all_available: Option<bool>,
     pub owned: bool,
     pub min_role: Option<Role>,
     pub top_level_only: bool,
     pub visibility: Option<Visibility>,
-    /// Whether the list is of groups with a property that none has here.
-    is_of_absent: bool,
+    /// Whether a filter asks for a property that no group has here.
+    matches_nothing: bool,
     order: Order,
     is_descending: bool,
 }
@@ -59,7 +60,7 @@ impl GroupFilter {
     ];
 
     pub fn check(params: &Params, checks: &Validation) -> Self {
-        // They are validated and change nothing: no group has such fields.
+        // These parameters are validated and ignored: no group has such fields.
         let _ = ["statistics", "with_custom_attributes"].map(|name| checks.boolean(name));
         GroupFilter {
             query: checks.text("search").and_then(Query::parse),
@@ -69,7 +70,7 @@ impl GroupFilter {
             min_role: min_role(params, checks),
             top_level_only: checks.boolean("top_level_only") == Some(true),
             visibility: visibility(checks),
-            is_of_absent: is_of_absent(params, checks),
+            matches_nothing: matches_nothing(params, checks),
             order: match checks.one_of("order_by", &["name", "path", "id", "similarity"]) {
                 Some("path") => Order::Path,
                 Some("id") => Order::Id,
@@ -79,12 +80,12 @@ impl GroupFilter {
         }
     }
 
-    /// Whether the list has a group that the caller may read.
-    pub fn covers(&self, group: Namespace, reader: &GroupReader) -> bool {
+    /// Whether the list has this group, which the caller may read.
+    pub fn matches(&self, group: Namespace, reader: &GroupReader) -> bool {
         let asks_for_role = self.owned || self.min_role.is_some();
-        let role = if asks_for_role { reader.own_role(group) } else { Role::None };
-        !self.is_of_absent
-            && (self.all_available.unwrap_or(reader.sees_all_by_default) || reader.is_own(group))
+        let role = if asks_for_role { reader.membership_role(group) } else { Role::None };
+        !self.matches_nothing
+            && (self.all_available.unwrap_or(reader.sees_all_by_default) || reader.is_member(group))
             && (!self.owned || role == Role::Owner)
             && self.min_role.is_none_or(|least| role >= least)
             && (!self.top_level_only || group.parent().is_none())
@@ -96,14 +97,14 @@ impl GroupFilter {
         matches!(self.order, Order::Name) && !self.is_descending
     }
 
-    /// The place of a group in a list by name.
-    pub fn place_by_name(group: Namespace) -> SortKey {
+    /// The sort key of a group in a list by name.
+    pub fn name_sort_key(group: Namespace) -> SortKey {
         SortKey { text: group.name().to_lowercase(), id: group.id() }
     }
 
     pub fn sort(&self, groups: &mut [Namespace]) {
         match self.order {
-            Order::Name => groups.sort_by_cached_key(|group| GroupFilter::place_by_name(*group)),
+            Order::Name => groups.sort_by_cached_key(|group| GroupFilter::name_sort_key(*group)),
             Order::Path => groups.sort_by_cached_key(|group| (group.path().to_lowercase(), group.id())),
             Order::Id => groups.sort_unstable_by_key(|group| group.id()),
         }
@@ -113,9 +114,9 @@ impl GroupFilter {
     }
 }
 
-/// Whether one of the filters is given that no group passes: none is archived or about to be deleted.
-fn is_of_absent(params: &Params, checks: &Validation) -> bool {
-    // Each of them is validated.
+/// Whether a filter asks for a property that no group has: no group is archived or scheduled for deletion.
+fn matches_nothing(params: &Params, checks: &Validation) -> bool {
+    // The array validates every parameter.
     let given = [
         params.has("custom_attributes"),
         checks.boolean("archived") == Some(true),
@@ -126,12 +127,17 @@ fn is_of_absent(params: &Params, checks: &Validation) -> bool {
     given.contains(&true)
 }
 
-/// The role that a caller has in a namespace as a member: an administrator's right to everything is no membership.
-pub fn own_role(snapshot: &AccessSnapshot, memberships: &Memberships, namespace: Namespace, now: Timestamp) -> Role {
+/// The role of a caller in a namespace by membership. The rights of an administrator do not count.
+pub fn membership_role(
+    snapshot: &AccessSnapshot,
+    memberships: &Memberships,
+    namespace: Namespace,
+    now: Timestamp,
+) -> Role {
     if snapshot.is_admin() { inherited_role(memberships, namespace, now) } else { snapshot.namespace_role(namespace) }
 }
 
-/// The highest role in a namespace or in one above it.
+/// The highest role in a namespace and the namespaces above it.
 pub fn inherited_role(memberships: &Memberships, namespace: Namespace, now: Timestamp) -> Role {
     let roles = namespace.lineage().map(|above| memberships.role(Source::Group(above.id()), now));
     roles.max().unwrap_or(Role::None)
@@ -147,7 +153,7 @@ pub fn min_role(params: &Params, checks: &Validation) -> Option<Role> {
     role
 }
 
-/// A list of ids. Text that is not a number counts as 0, the id of nothing.
+/// A list of ids. Text that is not a number becomes 0, which no record has as its id.
 pub fn ids(checks: &Validation, name: &str) -> Option<HashSet<u64>> {
     let elements = checks.list(name)?;
     Some(elements.into_iter().map(|element| element.parse().unwrap_or(0)).collect())
@@ -163,15 +169,15 @@ pub struct GroupReader {
     pub snapshot: AccessSnapshot,
     sees_internal: bool,
     sees_all_by_default: bool,
-    /// The groups above one that the caller is a member of, or above such a project, by row.
-    above: HashSet<usize>,
+    /// The rows of all groups that contain a membership of the caller, directly or below.
+    member_lineages: HashSet<usize>,
     memberships: Memberships,
     now: Timestamp,
 }
 
 impl GroupReader {
-    /// `sees_internal`: whether the caller may read internal groups. `is_user`: anonymous callers and administrators
-    /// list all groups that they may read by default.
+    /// `sees_internal` says whether the caller may read internal groups. `is_user` is false for anonymous callers.
+    /// Anonymous callers and administrators list all readable groups by default.
     pub fn new(
         catalog: &Catalog,
         snapshot: AccessSnapshot,
@@ -185,27 +191,28 @@ impl GroupReader {
             Source::Group(id) => catalog.namespace(id),
             Source::Project(id) => catalog.project(id).map(|project| project.namespace()),
         });
-        let above = namespaces.flat_map(Namespace::lineage).map(Namespace::row).collect();
+        let member_lineages = namespaces.flat_map(Namespace::lineage).map(Namespace::row).collect();
         let sees_all_by_default = snapshot.is_admin() || !is_user;
-        GroupReader { snapshot, sees_internal, sees_all_by_default, above, memberships, now }
+        GroupReader { snapshot, sees_internal, sees_all_by_default, member_lineages, memberships, now }
     }
 
-    /// The role that the caller has as a member, as [`own_role`].
-    fn own_role(&self, group: Namespace) -> Role {
-        own_role(&self.snapshot, &self.memberships, group, self.now)
+    /// The role of the caller by membership, as in [`membership_role`].
+    fn membership_role(&self, group: Namespace) -> Role {
+        membership_role(&self.snapshot, &self.memberships, group, self.now)
     }
 
     /// Whether the caller is a member of the group, or of a group or project below it.
-    fn is_own(&self, group: Namespace) -> bool {
-        self.own_role(group) >= Role::Guest || self.above.contains(&group.row())
-    }
-
     fn is_member(&self, group: Namespace) -> bool {
-        self.snapshot.namespace_role(group) >= Role::Guest || self.above.contains(&group.row())
+        self.membership_role(group) >= Role::Guest || self.member_lineages.contains(&group.row())
     }
 
-    /// Whether the caller, who may read the group, may list its members: those of a private group are told to who has a
-    /// role in it, and not to members of a group or project below it.
+    /// The same, but administrators have a role in every group.
+    fn has_role(&self, group: Namespace) -> bool {
+        self.snapshot.namespace_role(group) >= Role::Guest || self.member_lineages.contains(&group.row())
+    }
+
+    /// Whether the caller, who may read the group, may list its members. The members of a private group are visible to
+    /// callers with a role in it. A role in a group or project below it is not enough.
     pub fn may_list_members(&self, group: Namespace) -> bool {
         group.visibility() != Visibility::Private || self.snapshot.namespace_role(group) > Role::None
     }
@@ -217,11 +224,11 @@ impl GroupReader {
             Visibility::Internal => self.sees_internal,
             Visibility::Private => false,
         };
-        group.is_group() && (is_open || self.is_member(group))
+        group.is_group() && (is_open || self.has_role(group))
     }
 }
 
-/// A group. `base` is the service's base URL.
+/// The JSON of a group. `base` is the base URL of the service.
 pub fn to_json(group: Namespace, base: &str) -> Value {
     let full_path = group.full_path();
     json!({
@@ -237,7 +244,7 @@ pub fn to_json(group: Namespace, base: &str) -> Value {
     })
 }
 
-/// The groups that are invited to a group or project, as far as the caller may read them.
+/// The groups invited to a group or project, if the caller may read them.
 pub fn shares_to_json(catalog: &Catalog, shares: &[Share], reader: &GroupReader) -> Value {
     let entry = |share: &Share| {
         let group = catalog.namespace(share.group_id).filter(|group| reader.may_read(*group))?;

@@ -1,5 +1,4 @@
-//! Namespaces: groups, and the personal namespaces of users; and the first requests of API clients: the caller, users,
-//! projects and groups.
+//! Namespaces: groups and the personal namespaces of users. Also users, projects and groups for API clients.
 //!
 //! | endpoint, below `/api/v4` | |
 //! |---|---|
@@ -15,18 +14,18 @@
 //! | `GET /projects/:id/members`, `/groups/:id/members`, each with `/all` and `/:user_id` | the direct members, or all; filters, pages |
 //! | `GET /version`, `/metadata` | the version of the interface, and of this service |
 //!
-//! The endpoints need a user and the scope `api` or `read_api`, except that projects and groups are for anonymous
-//! callers, too, and that `read_user` suffices for users and the version. Checks come in this order: 401, the token's
-//! scope, 400, 404.
+//! The endpoints need a user and the scope `api` or `read_api`. Anonymous callers may also read projects and groups.
+//! The scope `read_user` suffices for users and the version. Checks come in this order: 401, the token's scope, 400,
+//! 404.
 //!
 //! | key | |
 //! |---|---|
 //! | `namespaces/v1/rate/exists/<slot>` | counts of `exists` requests, if they are limited ([`kit::rate_limit`]) |
 //!
-//! Lists and searches use the directory's catalog. An instance caches a text index of it ([`text`]),
-//! the results of recent searches ([`list`]), and which users have an address (`email_index`). A page
-//! costs the reads of authentication, one of the catalog's root, and for each group the members below
-//! it, which an instance counts once per revision ([`member`]).
+//! Lists and searches use the directory's catalog. An instance caches a text index of it ([`text`]), the results of
+//! recent searches ([`list`]), and the users by address (`email_index`). A page costs the reads of authentication, one
+//! read of the catalog's root, and the members below each group. An instance counts these members once per revision
+//! ([`member`]).
 //!
 //! | request | reads |
 //! |---|---|
@@ -40,7 +39,6 @@
 //! | a page of groups | 4 |
 //! | a page of members | 4, the parts of the member table with them, and 1 for each |
 
-pub mod alternative;
 pub mod api;
 mod email_index;
 pub mod entity;
@@ -50,6 +48,7 @@ pub mod group;
 pub mod list;
 pub mod member;
 pub mod member_list;
+pub mod path_suggestion;
 pub mod project;
 pub mod query;
 pub mod route;

@@ -13,7 +13,7 @@ use std::rc::Rc;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     pub query: Option<Query>,
-    /// Whether the query applies to full paths and names.
+    /// Whether the query applies to full paths and full names.
     pub full: bool,
     pub top_level_only: bool,
 }
@@ -30,7 +30,7 @@ pub struct ListPage<'a> {
     pub total: usize,
 }
 
-/// All namespaces, filtered. Results of recent requests are cached.
+/// All namespaces that match the filter. The results of recent requests are cached.
 pub fn all<'a>(env: &Env, catalog: &'a Catalog, filter: &Filter, offset: usize, limit: usize) -> ListPage<'a> {
     if filter.is_empty() {
         let all = catalog.namespaces();
@@ -44,7 +44,7 @@ pub fn all<'a>(env: &Env, catalog: &'a Catalog, filter: &Filter, offset: usize, 
     ListPage { page: page.collect(), total: rows.len() }
 }
 
-/// A user's own namespace, and the groups that they are a direct member of with at least `role`.
+/// The personal namespace of a user, and the groups in which the user has at least `role` directly.
 pub fn of_member<'a>(
     env: &Env,
     catalog: &'a Catalog,
@@ -58,14 +58,14 @@ pub fn of_member<'a>(
         Source::Group(id) => catalog.namespace(*id).filter(|group| group.is_group()),
         Source::Project(_) => None,
     });
-    let mut mine: Vec<Namespace> = groups.chain(catalog.namespace_of_user(user_id)).collect();
-    mine.sort_unstable_by_key(|namespace| namespace.row());
-    mine.retain(|namespace| !filter.top_level_only || namespace.parent().is_none());
+    let mut own: Vec<Namespace> = groups.chain(catalog.namespace_of_user(user_id)).collect();
+    own.sort_unstable_by_key(|namespace| namespace.row());
+    own.retain(|namespace| !filter.top_level_only || namespace.parent().is_none());
     if let Some(query) = &filter.query {
         let index = TextIndex::of(env, catalog);
-        mine.retain(|namespace| index.matches(catalog, query, filter.full, namespace.row()));
+        own.retain(|namespace| index.matches(catalog, query, filter.full, namespace.row()));
     }
-    mine
+    own
 }
 
 fn search(env: &Env, catalog: &Catalog, filter: &Filter) -> Vec<u32> {
@@ -83,14 +83,14 @@ fn search(env: &Env, catalog: &Catalog, filter: &Filter) -> Vec<u32> {
     }
 }
 
-/// The results of the most recent searches, so that their next pages need no search.
+/// The results of recent searches, so that further pages need no search.
 struct RecentLists {
     tree_version: TreeVersion,
-    /// The most recent last. Row numbers.
+    /// Row numbers by filter; the most recent filter is last.
     lists: RefCell<Vec<(Filter, Rc<Vec<u32>>)>>,
 }
 
-/// The number of cached lists, which take 4 bytes per row.
+/// The most cached lists. A list takes 4 bytes per row.
 const MAX_RECENT: usize = 16;
 
 fn cached_search(env: &Env, catalog: &Catalog, filter: &Filter) -> Rc<Vec<u32>> {

@@ -15,15 +15,14 @@ use std::rc::Rc;
 pub struct Counts {
     /// Active users who are members of the group or of one of its subgroups.
     pub members: u64,
-    /// Active users except bots who are members of the group, of a subgroup or project, or of a group
-    /// that is invited to one of these.
+    /// Active users except bots who are members of the group, of a subgroup or project, or of a group invited to one of
+    /// these.
     pub billable: u64,
-    /// The same, without users who are only guests.
+    /// The same, without users who have only the role Guest.
     pub billable_without_guests: u64,
 }
 
-/// Cached counts of one revision and one day. They are valid for a day because memberships end at
-/// midnight.
+/// Cached counts of one revision and one day. Memberships end at midnight, so the counts are valid for a day.
 struct CachedCounts {
     revision: String,
     day: i64,
@@ -33,8 +32,8 @@ struct CachedCounts {
 /// The most groups with cached counts.
 const MAX_CACHED: usize = 100_000;
 
-/// The counts of a group, from the instance's cache or else counted. Counting reads each blob of the
-/// catalog's member table that has one of the members, unless the blob is cached.
+/// The counts of a group, from the cache of the instance or newly counted. Counting reads each uncached blob of the
+/// member table that has one of the members.
 pub fn counts(env: &Env, catalog: &Catalog, group: Namespace) -> Result<Counts, StoreError> {
     let day = env.now.millis().div_euclid(24 * 60 * 60 * 1000);
     let is_current = |cached: &Rc<CachedCounts>| cached.revision == catalog.revision() && cached.day == day;
@@ -98,8 +97,8 @@ fn count(env: &Env, catalog: &Catalog, group: Namespace) -> Result<Counts, Store
     })
 }
 
-/// The groups that are invited to a group, or to one of its subgroups or projects, with the highest
-/// role that their members have there.
+/// The groups invited to a group, or to one of its subgroups or projects. Each has the highest role that its members
+/// get there.
 fn invited(env: &Env, group: Namespace) -> BTreeSet<(u64, Role)> {
     let shares = group.descendants().flat_map(Namespace::shares);
     let shares = shares.chain(group.projects_below().flat_map(|project| project.shares()));

@@ -1,4 +1,4 @@
-//! Who is a member of a group or project, and with which role.
+//! The members of a group or project, with their roles.
 
 use crate::group::{self, GroupReader};
 use crate::query::Query;
@@ -26,8 +26,8 @@ impl<'c> GroupOrProject<'c> {
         }
     }
 
-    /// The groups whose members are members here; for a project of a user, that user's namespace.
-    fn above(self) -> impl Iterator<Item = Namespace<'c>> {
+    /// The groups whose members are also members here. The personal namespace, for a project of a user.
+    fn ancestors(self) -> impl Iterator<Item = Namespace<'c>> {
         let (nearest, skipped) = match self {
             GroupOrProject::Group(group) => (group, 1),
             GroupOrProject::Project(project) => (project.namespace(), 0),
@@ -35,26 +35,26 @@ impl<'c> GroupOrProject<'c> {
         nearest.lineage().skip(skipped)
     }
 
-    /// The groups that are invited here, and to the groups above that the caller may read.
+    /// The groups invited here, and to those groups above that the caller may read.
     fn shares(self, reader: &GroupReader) -> Vec<Share> {
         let own = match self {
             GroupOrProject::Group(group) => group.shares(),
             GroupOrProject::Project(project) => project.shares(),
         };
-        let inherited = self.above().filter(|group| reader.may_read(*group)).flat_map(Namespace::shares);
+        let inherited = self.ancestors().filter(|group| reader.may_read(*group)).flat_map(Namespace::shares);
         own.into_iter().chain(inherited).collect()
     }
 }
 
-/// The direct members by user id; of a project of a user, also that user.
+/// The direct members by user id. A project of a user also has this user.
 pub fn direct(env: &Env, catalog: &Catalog, resource: GroupOrProject) -> Result<BTreeMap<u64, Membership>, StoreError> {
     let mut members = Members::new(env, catalog, resource);
     members.add(&[resource.source()], Role::Owner, None)?;
     Ok(members.by_user)
 }
 
-/// All members by user id, each with the highest role, without members whose role is from a group that the caller may
-/// not read. Reads the parts of the member table that this instance does not have.
+/// All members by user id, each with the highest role. Roles from groups that the caller may not read do not count.
+/// Reads the uncached parts of the member table.
 pub fn all(
     env: &Env,
     catalog: &Catalog,
@@ -65,7 +65,7 @@ pub fn all(
         groups.filter(|group| reader.may_read(*group)).map(|group| Source::Group(group.id())).collect()
     };
     let mut members = Members::new(env, catalog, resource);
-    let mut own = sources(&mut resource.above());
+    let mut own = sources(&mut resource.ancestors());
     own.push(resource.source());
     members.add(&own, Role::Owner, None)?;
     for share in resource.shares(reader) {
@@ -94,7 +94,7 @@ impl<'a> Members<'a> {
         Members { env, catalog, by_user: owner.into_iter().collect() }
     }
 
-    /// Adds the direct members of `sources` with at most this role, until this moment.
+    /// Adds the direct members of `sources`. Their roles are limited to `most`, and end at `until` at the latest.
     fn add(&mut self, sources: &[Source], most: Role, until: Option<Timestamp>) -> Result<(), StoreError> {
         let (now, by_user) = (self.env.now, &mut self.by_user);
         self.catalog.members(self.env, sources, |member| {
@@ -102,7 +102,7 @@ impl<'a> Members<'a> {
             if role >= Role::Guest && member.is_current(now) {
                 let expires_at = [member.expires_at, until].into_iter().flatten().min();
                 let held = by_user.entry(member.user_id).or_insert(Membership { role, expires_at });
-                // Of two memberships with the same role, the later end counts.
+                // Of two memberships with the same role, the one with the later end wins.
                 let rank = |role: Role, end: Option<Timestamp>| (role, end.is_none(), end);
                 if rank(role, expires_at) > rank(held.role, held.expires_at) {
                     *held = Membership { role, expires_at };
@@ -118,8 +118,8 @@ pub struct MemberFilter {
     pub search: Option<UserSearch>,
     user_ids: Option<HashSet<u64>>,
     skipped: HashSet<u64>,
-    /// Whether the list is of members who wait to be let in: each one is active.
-    is_of_awaiting: bool,
+    /// Whether the filter asks for members who await approval. No member does: each one is active.
+    only_awaiting: bool,
 }
 
 impl MemberFilter {
@@ -131,14 +131,14 @@ impl MemberFilter {
             search: checks.text("query").and_then(|text| UserSearch::parse(text, Query::parse_any_length)),
             user_ids: group::ids(checks, "user_ids").filter(|ids| !ids.is_empty()),
             skipped: group::ids(checks, "skip_users").unwrap_or_default(),
-            is_of_awaiting: checks.one_of("state", &["active", "awaiting"]) == Some("awaiting"),
+            only_awaiting: checks.one_of("state", &["active", "awaiting"]) == Some("awaiting"),
         }
     }
 
-    /// Whether the list has the member with this personal namespace.
-    pub fn covers(&self, user: Namespace) -> bool {
+    /// Whether the list has the member who owns this personal namespace.
+    pub fn matches(&self, user: Namespace) -> bool {
         let id = user.owner().unwrap_or(0);
-        !self.is_of_awaiting
+        !self.only_awaiting
             && self.user_ids.as_ref().is_none_or(|ids| ids.contains(&id))
             && !self.skipped.contains(&id)
             && self.search.as_ref().is_none_or(|search| search.matches(user))

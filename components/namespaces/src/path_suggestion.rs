@@ -1,19 +1,19 @@
-//! Free paths to suggest in place of one that is taken.
+//! Suggestions of a free path when a path is taken.
 
 use jiff::tz::Offset;
 use kit::Timestamp;
 
-/// The path for a text without any character that a path may have.
+/// The path for a text that has no character allowed in paths.
 const BLANK: &str = "blank";
 
-/// How many small numbers are tried before large ones.
+/// How many small numbers are tried as suffixes before large ones.
 const SMALL_NUMBERS: u64 = 4;
 
-/// Suffixes that a path may not have.
+/// Suffixes that are forbidden in paths.
 const FORBIDDEN_SUFFIXES: [&str; 3] = [".git", ".atom", "."];
 
-/// Makes a path of `text`: drops an `@` and the rest, every character but ASCII letters, digits, `_`,
-/// `-` and `.`, the [`FORBIDDEN_SUFFIXES`], and leading dashes.
+/// Makes a path of `text`. Removes `@` and all text after it, every character except ASCII letters, digits, `_`, `-`
+/// and `.`, the [`FORBIDDEN_SUFFIXES`], and leading dashes.
 pub fn clean(text: &str) -> String {
     let before = text.split('@').next().unwrap_or_default();
     let kept = |character: &char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-' | '.');
@@ -26,17 +26,17 @@ pub fn clean(text: &str) -> String {
     if path.is_empty() { BLANK.to_owned() } else { path.to_owned() }
 }
 
-/// The candidates for a base, in order: the base itself, the base with 1 to 4, and then with a number
-/// derived from the time and the numbers after it.
+/// The candidates for a base, in order: the base, the base with 1 to 4, and the base with a number derived from the
+/// time and with the following numbers.
 pub fn candidates(base: &str, now: Timestamp) -> impl Iterator<Item = String> {
     let small = (1..=SMALL_NUMBERS).map(|number| number.to_string());
-    let first = of_time(now);
+    let first = time_suffix(now);
     let large = (0..).map(move |more: u64| first.saturating_add(more).to_string());
     std::iter::once(String::new()).chain(small).chain(large).map(move |suffix| format!("{base}{suffix}"))
 }
 
-/// Milliseconds (3 digits), minute (2) and ISO week (2) as one number.
-fn of_time(now: Timestamp) -> u64 {
+/// Milliseconds (3 digits), minute (2) and ISO week (2), as one number.
+fn time_suffix(now: Timestamp) -> u64 {
     let moment = jiff::Timestamp::from_millisecond(now.millis()).unwrap_or_default();
     let civil = Offset::UTC.to_datetime(moment);
     let part = |number: i64| u64::try_from(number).unwrap_or(0);

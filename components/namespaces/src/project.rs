@@ -1,4 +1,4 @@
-//! The JSON form of a project, and which projects a list has.
+//! The JSON form of a project, and the filters of lists of projects.
 
 use crate::group;
 use crate::query::{Query, lower};
@@ -18,13 +18,13 @@ use serde_json::{Map, Value, json};
 #[derive(Debug, Default)]
 pub struct ProjectFilter {
     query: Option<Query>,
-    /// Whether the query applies to full paths, too.
+    /// Whether the query also applies to full paths.
     search_namespaces: bool,
     archived: Option<bool>,
-    /// Not archived: no project is about to be deleted, which is the other way not to be active.
+    /// Active means not archived. Projects scheduled for deletion would be inactive, too, but no project is.
     is_active: Option<bool>,
     with_issues: bool,
-    /// Whether projects count only whose merge requests the caller may read, which their records say.
+    /// Whether the list has only projects whose merge requests the caller may read. Their records decide that.
     pub with_merge_requests: bool,
     visibility: Option<Visibility>,
     membership: bool,
@@ -32,20 +32,20 @@ pub struct ProjectFilter {
     min_role: Option<Role>,
     id_after: Option<i64>,
     id_before: Option<i64>,
-    /// Whether the list is of projects with a property that none has here, such as a star, a topic, or a time of its
-    /// last activity.
-    is_of_absent: bool,
-    /// Whether fields are left out that depend on the caller, or that few clients want.
+    /// Whether a filter asks for a property that no project has here, such as a star, a topic, or a time of its last
+    /// activity.
+    matches_nothing: bool,
+    /// Whether to omit fields that depend on the caller or that few clients need.
     pub is_simple: bool,
-    /// Of a group: whether projects in its subgroups count.
+    /// In a list of a group, whether to include projects of its subgroups.
     pub include_subgroups: bool,
-    /// Of a group: whether projects in the groups above it count.
+    /// In a list of a group, whether to include projects of the groups above it.
     pub include_ancestor_groups: bool,
-    /// Of a group: whether projects count that the group is invited to.
+    /// In a list of a group, whether to include projects to which the group is invited.
     pub with_shared: bool,
     order: Order,
     is_ascending: bool,
-    /// Whether the request says `order_by=id`.
+    /// Whether the request has `order_by=id`.
     pub is_by_id: bool,
 }
 
@@ -57,8 +57,8 @@ enum Order {
     Path,
 }
 
-/// The values of `order_by`. Most are by times, stars or sizes, which are not known: those lists are in the order of
-/// ids, of which the highest is the youngest.
+/// The values of `order_by`. Most sort by times, stars or sizes, which are unknown here. Then lists are sorted by id;
+/// the highest id is the youngest.
 const ORDERS: [&str; 12] = [
     "id",
     "name",
@@ -74,7 +74,7 @@ const ORDERS: [&str; 12] = [
     "packages_size",
 ];
 
-/// Parameters that ask for more fields, or for projects that others do not see.
+/// Parameters that ask for further fields, or for projects hidden from other callers.
 const FIELDS: [&str; 4] = ["include_hidden", "include_pending_delete", "statistics", "with_custom_attributes"];
 
 impl ProjectFilter {
@@ -117,7 +117,7 @@ impl ProjectFilter {
 
     pub fn check(params: &Params, checks: &Validation) -> Self {
         let flag = |name: &str| checks.boolean(name) == Some(true);
-        // They are validated and change nothing: no project has such fields, or is hidden.
+        // These parameters are validated and ignored: no project has such fields or is hidden.
         let _ = FIELDS.map(flag);
         ProjectFilter {
             query: checks.text("search").and_then(Query::parse),
@@ -132,7 +132,7 @@ impl ProjectFilter {
             min_role: group::min_role(params, checks),
             id_after: checks.integer("id_after"),
             id_before: checks.integer("id_before"),
-            is_of_absent: is_of_absent(params, checks),
+            matches_nothing: matches_nothing(params, checks),
             is_simple: flag("simple"),
             include_subgroups: flag("include_subgroups"),
             include_ancestor_groups: flag("include_ancestor_groups"),
@@ -147,35 +147,35 @@ impl ProjectFilter {
         }
     }
 
-    /// The parameter that says after which id the next page of a list by id begins.
+    /// The parameter with the id after which the next page begins, in a list by id.
     pub fn next_page(&self) -> &'static str {
         if self.is_ascending { "id_after" } else { "id_before" }
     }
 
-    /// Whether the list has a project that the caller may read.
-    pub fn covers(&self, project: Project, reader: &ProjectReader) -> bool {
+    /// Whether the list has this project, which the caller may read.
+    pub fn matches(&self, project: Project, reader: &ProjectReader) -> bool {
         let signed = i64::try_from(project.id()).unwrap_or(i64::MAX);
         let asks_for_role = self.membership || self.owned || self.min_role.is_some();
-        let role = || reader.own_role(project);
-        !self.is_of_absent
+        let role = || reader.membership_role(project);
+        !self.matches_nothing
             && self.archived.is_none_or(|archived| archived == project.archived())
             && self.is_active.is_none_or(|is_active| is_active != project.archived())
             && (!self.with_issues || reader.snapshot.may_read_issues(project))
             && self.visibility.is_none_or(|visibility| visibility == project.visibility())
             && self.id_after.is_none_or(|id| signed > id)
             && self.id_before.is_none_or(|id| signed < id)
-            && (!asks_for_role || self.covers_role(role(), reader))
-            && self.query.as_ref().is_none_or(|query| self.matches(project, query))
+            && (!asks_for_role || self.matches_role(role(), reader))
+            && self.query.as_ref().is_none_or(|query| self.matches_text(project, query))
     }
 
-    fn covers_role(&self, role: Role, reader: &ProjectReader) -> bool {
-        // An anonymous caller is a member of nothing, and `membership` says nothing about them.
+    fn matches_role(&self, role: Role, reader: &ProjectReader) -> bool {
+        // An anonymous caller has no memberships, so `membership` does not apply.
         (!self.membership || reader.is_anonymous || role >= Role::Guest)
             && (!self.owned || role == Role::Owner)
             && self.min_role.is_none_or(|least| role >= least)
     }
 
-    fn matches(&self, project: Project, query: &Query) -> bool {
+    fn matches_text(&self, project: Project, query: &Query) -> bool {
         query.matches(&lower(project.name()))
             || query.matches(&lower(project.path()))
             || self.search_namespaces && query.matches(&lower(&project.full_path()))
@@ -193,9 +193,9 @@ impl ProjectFilter {
     }
 }
 
-/// Whether one of the filters is given that no project passes.
-fn is_of_absent(params: &Params, checks: &Validation) -> bool {
-    // Each of them is validated.
+/// Whether a filter asks for a property that no project has.
+fn matches_nothing(params: &Params, checks: &Validation) -> bool {
+    // The array validates every parameter.
     let given = [
         params.has("custom_attributes"),
         checks.boolean("starred") == Some(true),
@@ -226,9 +226,8 @@ pub struct ProjectReader {
 }
 
 impl ProjectReader {
-    /// The role that the caller has as a member: an administrator's right to everything is no
-    /// membership.
-    fn own_role(&self, project: Project) -> Role {
+    /// The role of the caller by membership. The rights of an administrator do not count.
+    fn membership_role(&self, project: Project) -> Role {
         if !self.snapshot.is_admin() {
             return self.snapshot.project_role(project);
         }
@@ -245,7 +244,7 @@ impl ProjectReader {
         group::inherited_role(&self.memberships, project.namespace(), self.now)
     }
 
-    /// `permissions` of a project.
+    /// The field `permissions` of a project.
     fn permissions(&self, project: Project) -> Value {
         let access = |role: Role| match role {
             Role::None => Value::Null,
@@ -255,13 +254,13 @@ impl ProjectReader {
     }
 }
 
-/// Whether a project is shown with the fields that few clients want, or that depend on the caller.
+/// Whether to show fields that depend on the caller or that few clients need.
 pub fn shows_details(reader: &ProjectReader, is_simple: bool) -> bool {
     !(is_simple || reader.is_anonymous)
 }
 
-/// A project. `record` is its own record, `creator_id` that of its creator, unless they were deleted, `default_branch`
-/// that of its repository, `base` the service's base URL.
+/// The JSON of a project. `record` is its own record, and `base` the base URL of the service. `creator_id` is `None`
+/// for a deleted creator. `default_branch` comes from the repository.
 pub fn to_json(
     project: Project,
     record: &directory::project::Project,
@@ -274,7 +273,7 @@ pub fn to_json(
     let (namespace, full_path) = (project.namespace(), project.full_path());
     let web_url = web_url::page(base, &full_path);
     let api = format!("{base}{}", route::project(project.id()));
-    // Where a page is in the way, the repository is read by the project's id.
+    // If a console page has the path, git reads the repository by the project id.
     let repository = match directory::path::begins_like_page(&full_path) {
         true => format!("{api}/repository.git"),
         false => format!("{web_url}.git"),
@@ -287,7 +286,7 @@ pub fn to_json(
     add("path", project.path().into());
     add("path_with_namespace", full_path.into());
     add("default_branch", json!(default_branch));
-    // Where git reads the repository.
+    // The URL from which git reads the repository.
     add("http_url_to_repo", repository.into());
     add("web_url", web_url.into());
     add("visibility", project.visibility().as_str().into());

@@ -1,10 +1,10 @@
 //! Search queries.
 //!
-//! A query is a list of words, without regard to letter case; a text in double quotes is one word.
-//! All words of at least three characters must occur in the same text, and shorter ones are ignored.
-//! If all words are shorter, the query must equal the whole text.
+//! A query is a list of words; letter case does not matter. A text in double quotes is one word. All words of at least
+//! three characters must occur in the same text, and shorter words are ignored. If all words are shorter, the query
+//! must equal the whole text.
 
-/// The shortest word that is searched for in a text, in characters.
+/// The shortest word that a search looks for, in characters.
 const MIN_WORD: usize = 3;
 
 /// A query, in lower case.
@@ -22,7 +22,7 @@ impl Query {
         Self::of_words(text, MIN_WORD)
     }
 
-    /// The same of words of any length, for short lists.
+    /// The same, but keeps words of any length, for short lists.
     pub fn parse_any_length(text: &str) -> Option<Self> {
         Self::of_words(text, 1)
     }
@@ -46,12 +46,12 @@ impl Query {
     }
 }
 
-/// Lower case, character by character, so that a part of a text maps to a part of the result.
+/// Lower case, character by character. So a part of a text maps to a part of the result.
 pub fn lower(text: &str) -> String {
     if text.is_ascii() { text.to_ascii_lowercase() } else { text.chars().flat_map(char::to_lowercase).collect() }
 }
 
-/// The words of a text: between spaces, or between quotes that are at the ends of words.
+/// The words of a text: separated by spaces, or in quotes that are at the ends of words.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = text;

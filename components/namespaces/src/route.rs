@@ -1,4 +1,4 @@
-//! The URLs of the area: the only file that knows one.
+//! The URLs of the area. Only this file knows URLs.
 
 use http::Method;
 use kit::{Error, path};
@@ -8,7 +8,7 @@ const BASE: &str = "/api/v4";
 /// The path of the list.
 pub const LIST: &str = "/api/v4/namespaces";
 
-/// The path of a project.
+/// The API path of a project.
 pub fn project(id: u64) -> String {
     format!("{BASE}/projects/{id}")
 }
@@ -32,7 +32,7 @@ pub enum Route {
     ListGroups,
     ShowGroup(String),
     GroupProjects(String),
-    /// The groups right below.
+    /// The groups directly below.
     Subgroups(String),
     DescendantGroups(String),
     ListMembers(MembersOf),
@@ -40,13 +40,13 @@ pub enum Route {
     Version,
 }
 
-/// Whose members are asked for.
+/// The group or project whose members are requested.
 #[derive(Debug, PartialEq, Eq)]
 pub struct MembersOf {
-    /// A group's id or full path, or a project's.
+    /// The id or full path of the group or project.
     pub id: String,
     pub is_group: bool,
-    /// Whether members with a role from a group above, or from an invited one, count too.
+    /// Whether to include members with a role from a group above, or from an invited group.
     pub with_inherited: bool,
 }
 
@@ -63,7 +63,7 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
         ["namespaces", name, "exists"] if !name.is_empty() && !name.contains('/') => Route::Exists((*name).to_owned()),
         ["user"] => Route::CurrentUser,
         ["users"] => Route::ListUsers,
-        // A username is no id here, as in the reference service.
+        // A username is not accepted here, as in the reference service.
         ["users", id] => Route::ShowUser(id.parse().map_err(|_| Error::route_not_found())?),
         ["users", user, "projects"] => Route::UserProjects((*user).to_owned()),
         ["projects"] => Route::ListProjects,

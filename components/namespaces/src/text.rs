@@ -1,8 +1,8 @@
-//! The text index: the paths and names of all namespaces in lower case, with a trigram index each. An
-//! instance builds it at its first search, in some tens of milliseconds for 200,000 namespaces.
+//! The text index: the paths and names of all namespaces in lower case, each with a trigram index. An instance builds
+//! it at its first search. This takes some tens of milliseconds for 200,000 namespaces.
 //!
-//! A single pass with `memmem` over 200,000 paths and names would need no index, but takes 1 to 3.5 ms
-//! for a common word, where a whole request with the index takes 0.2 to 0.4 ms.
+//! The index saves a pass with `memmem` over 200,000 paths and names. For a common word this pass takes 1 to 3.5 ms. A
+//! whole request with the index takes 0.2 to 0.4 ms.
 
 mod lowercase_column;
 mod rows;
@@ -22,7 +22,7 @@ pub struct TextIndex {
     names: LowercaseColumn,
 }
 
-/// A column. A search of full texts also uses the values of the ancestors.
+/// A column. Searches of full texts also use the values of the ancestors.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Column {
     Paths,
@@ -30,7 +30,7 @@ enum Column {
 }
 
 impl TextIndex {
-    /// The index of this catalog, from the instance's cache if it has the same version.
+    /// The index of this catalog, from the cache of the instance if the version agrees.
     pub fn of(env: &Env, catalog: &Catalog) -> Rc<TextIndex> {
         let tree_version = catalog.tree_version();
         if let Some(index) = env.instance_cache.get::<TextIndex>().filter(|index| index.tree_version == tree_version) {
@@ -46,7 +46,7 @@ impl TextIndex {
         index
     }
 
-    /// The rows whose path or name (or full path or full name) matches the query.
+    /// The rows whose path or name matches the query. With `full`, full paths and full names are compared.
     pub fn find(&self, catalog: &Catalog, query: &Query, full: bool) -> Rows {
         let mut found = self.search_column(catalog, query, full, Column::Paths);
         found.union(&self.search_column(catalog, query, full, Column::Names));
@@ -104,13 +104,13 @@ impl TextIndex {
         found
     }
 
-    /// A full text contains a word if its own text or an ancestor's contains it, or if the word spans
-    /// the separators between consecutive texts.
+    /// The rows whose full text contains `word`. A full text contains it if its own text or the text of an ancestor
+    /// does, or if the word spans a separator between consecutive texts.
     fn full_text_contains(&self, catalog: &Catalog, texts: &LowercaseColumn, word: &str, column: Column) -> Rows {
         let mut found = texts.rows_with(&[word]);
         match column {
             Column::Paths if word.contains('/') => add_spanning(catalog, texts, word, &mut found),
-            // Only a quoted word has spaces. It may begin or end inside a separator.
+            // Only a quoted word contains spaces. It may begin or end inside a separator.
             Column::Names if word.contains('/') && word.contains(' ') => {
                 let rows = (0..texts.rows()).filter_map(|row| catalog.namespace_in_row(row));
                 let has = |name: &str| lower(name).contains(word);
@@ -120,7 +120,7 @@ impl TextIndex {
         }
         let mut all = found.clone();
         for namespace in found.iter().filter_map(|row| catalog.namespace_in_row(row)) {
-            // The descendants of a found parent are added with the parent.
+            // Descendants of a found parent are added with this parent.
             if namespace.parent().is_none_or(|parent| !found.contains(parent.row())) {
                 namespace.descendants().for_each(|below| all.add(below.row()));
             }
@@ -129,15 +129,15 @@ impl TextIndex {
     }
 }
 
-/// Adds the rows in whose full path a word with slashes ends: its first piece is the end of an
-/// ancestor's path, its middle pieces are the paths in between, and its last piece begins this path.
+/// Adds the rows in whose full path a word with slashes ends. The path of an ancestor ends with the first segment of
+/// the word. The middle segments are the paths in between. The path of the row begins with the last segment.
 fn add_spanning(catalog: &Catalog, texts: &LowercaseColumn, word: &str, found: &mut Rows) {
-    let mut pieces = word.split('/');
-    let (Some(first), Some(last)) = (pieces.next(), pieces.next_back()) else { return };
+    let mut segments = word.split('/');
+    let (Some(first), Some(last)) = (segments.next(), segments.next_back()) else { return };
     let mut above = texts.rows_where(first, |text| text.ends_with(first));
-    for piece in pieces {
+    for segment in segments {
         let mut next = Rows::empty(texts.rows());
-        add_children(catalog, &above, |row| texts.get(row) == piece, &mut next);
+        add_children(catalog, &above, |row| texts.get(row) == segment, &mut next);
         above = next;
     }
     add_children(catalog, &above, |row| texts.get(row).starts_with(last), found);
@@ -146,7 +146,7 @@ fn add_spanning(catalog: &Catalog, texts: &LowercaseColumn, word: &str, found: &
 /// Adds the children of `parents` that satisfy `is_match`.
 fn add_children(catalog: &Catalog, parents: &Rows, is_match: impl Fn(usize) -> bool, found: &mut Rows) {
     let each = || parents.iter().filter_map(|row| catalog.namespace_in_row(row));
-    // Iterates over the descendants of each parent, or over the whole tree once if that is less.
+    // Iterates over the descendants of each parent, or over the whole tree if the tree has fewer rows.
     if each().map(|parent| parent.descendants().len()).sum::<usize>() < catalog.namespaces().len() {
         let children = each().flat_map(|parent| parent.children());
         children.map(|child| child.row()).filter(|row| is_match(*row)).for_each(|row| found.add(row));

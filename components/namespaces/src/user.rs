@@ -1,23 +1,23 @@
-//! The JSON form of a user: which fields a caller sees.
+//! The JSON form of a user, by what a caller may see.
 
 use crate::web_url;
 use directory::user::User;
 use serde_json::{Map, Value, json};
 
-/// How much of a user is shown.
+/// The set of fields that is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UserView {
-    /// In lists, to users.
+    /// For users, in lists.
     Basic,
-    /// One user, to users.
+    /// For users, about one user.
     Profile,
-    /// To the user.
+    /// For the user.
     Own,
-    /// To administrators.
+    /// For administrators.
     Admin,
 }
 
-/// `base` is the service's base URL. The address in commits is the only one that is known.
+/// `base` is the base URL of the service. The only known address is the one in commits.
 pub fn to_json(user: &User, avatar_url: Option<String>, view: UserView, base: &str) -> Value {
     let mut fields = Map::new();
     let mut add = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));

@@ -1,5 +1,5 @@
-//! Searches for users, as the reference service's `User.search`: by parts of the name or username, and for
-//! administrators by the whole address. The best matches come first.
+//! Searches for users like `User.search` of the reference service: by parts of the name or username. Administrators
+//! also search by the whole address. The best matches come first.
 
 use crate::email_index;
 use crate::query::{Query, lower};
@@ -10,14 +10,14 @@ use kit::keyset::SortKey;
 use kit::store::StoreError;
 
 pub struct UserSearch {
-    /// Without the `@` before a username, in lower case.
+    /// The text in lower case, without the `@` before a username.
     text: String,
-    /// `None` if there is no text after the `@`: no user is found.
+    /// `None` if no text follows the `@`. Then no user matches.
     query: Option<Query>,
 }
 
 impl UserSearch {
-    /// `None` if the text is blank, so that there is no search. `parse` is one of the functions of [`Query`].
+    /// `None` if the text is blank. `parse` is one of the functions of [`Query`].
     pub fn parse(text: &str, parse: fn(&str) -> Option<Query>) -> Option<Self> {
         if text.trim().is_empty() {
             return None;
@@ -26,8 +26,8 @@ impl UserSearch {
         Some(UserSearch { text: lower(text), query: parse(text) })
     }
 
-    /// The namespaces that are found, by row; groups are among them. `with_addresses`: also those of users with this
-    /// address, which costs the reads of [`email_index::users_with`] if the text has an `@`.
+    /// The namespaces that match, by row; they include groups. `with_addresses` adds users with this address. If the
+    /// text has an `@`, this costs the reads of [`email_index::users_with_address`].
     pub fn find<'c>(
         &self,
         env: &Env,
@@ -38,7 +38,7 @@ impl UserSearch {
         let rows = TextIndex::of(env, catalog).find(catalog, query, false);
         let mut found: Vec<Namespace> = rows.iter().filter_map(|row| catalog.namespace_in_row(row)).collect();
         if with_addresses && self.text.contains('@') {
-            let users = email_index::users_with(env, &self.text)?;
+            let users = email_index::users_with_address(env, &self.text)?;
             found.extend(users.into_iter().filter_map(|id| catalog.namespace_of_user(id)));
             found.sort_unstable_by_key(|namespace| namespace.row());
             found.dedup_by_key(|namespace| namespace.row());
@@ -46,15 +46,15 @@ impl UserSearch {
         Ok(found)
     }
 
-    /// Whether a user is found by name or username.
+    /// Whether the name or username of a user matches.
     pub fn matches(&self, user: Namespace) -> bool {
         let matches = |query: &Query| query.matches(&lower(user.name())) || query.matches(&lower(user.path()));
         self.query.as_ref().is_some_and(matches)
     }
 
-    /// The place of a user who is found: the one with this username, those with this name, and the others, each by
-    /// name and id.
-    pub fn place(&self, user: Namespace) -> SortKey {
+    /// The sort key of a match. First comes the user with this username, then users with this name, then others, each
+    /// by name and id.
+    pub fn sort_key(&self, user: Namespace) -> SortKey {
         let name = lower(user.name());
         let rank = if user.path().eq_ignore_ascii_case(&self.text) {
             0

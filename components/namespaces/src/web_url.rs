@@ -1,8 +1,8 @@
-//! Where people see a namespace or project.
+//! The web pages of namespaces and projects.
 
 use kit::path;
 
-/// The page of a user or project with this full path: each segment is encoded, the slashes are not.
+/// The page of a user or project with this full path. Each segment is encoded, the slashes are not.
 pub fn page(base: &str, full_path: &str) -> String {
     match directory::path::begins_like_page(full_path) {
         true => below(&format!("{base}/namespaces"), full_path),

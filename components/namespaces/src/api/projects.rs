@@ -24,17 +24,17 @@ use std::collections::{BTreeMap, BTreeSet};
 const MAX_RECORDS: usize = 20_000;
 
 /// `GET /projects`.
-pub fn list(asked: &DirectoryRequest) -> Result<Response, Error> {
-    let filter = Filter::check(asked)?;
-    let catalog = catalog::read(asked.env)?;
-    respond(asked, &catalog, &filter, catalog.projects().collect())
+pub fn list(request: &DirectoryRequest) -> Result<Response, Error> {
+    let filter = Filter::check(request)?;
+    let catalog = catalog::read(request.env)?;
+    respond(request, &catalog, &filter, catalog.projects().collect())
 }
 
 /// `GET /groups/:id/projects`.
-pub fn of_group(asked: &DirectoryRequest, id: &str) -> Result<Response, Error> {
-    let filter = Filter::check(asked)?;
-    let catalog = catalog::read(asked.env)?;
-    let (group, _) = groups::find(asked, &catalog, id)?;
+pub fn of_group(request: &DirectoryRequest, id: &str) -> Result<Response, Error> {
+    let filter = Filter::check(request)?;
+    let catalog = catalog::read(request.env)?;
+    let (group, _) = groups::find(request, &catalog, id)?;
     let below: Vec<Project> = match filter.projects.include_subgroups {
         true => group.projects_below().collect(),
         false => group.projects().collect(),
@@ -46,58 +46,58 @@ pub fn of_group(asked: &DirectoryRequest, id: &str) -> Result<Response, Error> {
     let own: Vec<Project> = below.into_iter().chain(above).collect();
     let known: BTreeSet<u64> = own.iter().map(|project| project.id()).collect();
     let is_shared = |project: &Project| {
-        let current = |share: &directory::member::Share| share.expires_at.is_none_or(|end| asked.env.now < end);
+        let current = |share: &directory::member::Share| share.expires_at.is_none_or(|end| request.env.now < end);
         project.shares().iter().any(|share| share.group_id == group.id() && current(share))
     };
     let shared: Vec<Project> = match filter.projects.with_shared {
         true => {
-            asked.check_rows(catalog.projects().count())?;
+            request.check_rows(catalog.projects().count())?;
             catalog.projects().filter(|project| !known.contains(&project.id()) && is_shared(project)).collect()
         }
         false => Vec::new(),
     };
-    respond(asked, &catalog, &filter, own.into_iter().chain(shared).collect())
+    respond(request, &catalog, &filter, own.into_iter().chain(shared).collect())
 }
 
 /// `GET /users/:id/projects`: the projects in the user's personal namespace.
-pub fn of_user(asked: &DirectoryRequest, id: &str) -> Result<Response, Error> {
-    let filter = Filter::check(asked)?;
-    let user = user::find(asked.env, id)?.ok_or_else(|| Error::not_found("User"))?;
-    let catalog = catalog::read(asked.env)?;
+pub fn of_user(request: &DirectoryRequest, id: &str) -> Result<Response, Error> {
+    let filter = Filter::check(request)?;
+    let user = user::find(request.env, id)?.ok_or_else(|| Error::not_found("User"))?;
+    let catalog = catalog::read(request.env)?;
     let namespace = catalog.namespace_of_user(user.id);
     let projects = namespace.map(|namespace| namespace.projects().collect()).unwrap_or_default();
-    respond(asked, &catalog, &filter, projects)
+    respond(request, &catalog, &filter, projects)
 }
 
 /// `GET /projects/:id`.
-pub fn show(asked: &DirectoryRequest, id: &str) -> Result<Response, Error> {
-    let checks = Validation::new(asked.params);
+pub fn show(request: &DirectoryRequest, id: &str) -> Result<Response, Error> {
+    let checks = Validation::new(request.params);
     let is_simple = checks.boolean("simple") == Some(true);
     checks.finish()?;
-    let catalog = catalog::read(asked.env)?;
-    let reader = reader(asked, &catalog)?;
-    let (project, record) = find(asked, &catalog, &reader.snapshot, id)?;
+    let catalog = catalog::read(request.env)?;
+    let reader = reader(request, &catalog)?;
+    let (project, record) = find(request, &catalog, &reader.snapshot, id)?;
     let shows_details = view::shows_details(&reader, is_simple);
-    let creator_id = if shows_details { Creators::default().id_of(asked.env, &record)? } else { None };
-    let default_branch = default_branch(asked, &record)?;
-    let mut json = view::to_json(project, &record, creator_id, default_branch, &reader, is_simple, &asked.url());
+    let creator_id = if shows_details { Creators::default().id_of(request.env, &record)? } else { None };
+    let default_branch = default_branch(request, &record)?;
+    let mut json = view::to_json(project, &record, creator_id, default_branch, &reader, is_simple, &request.url());
     if let Value::Object(fields) = &mut json
         && shows_details
     {
-        fields.insert("shared_with_groups".to_owned(), shares_to_json(asked, &catalog, project)?);
+        fields.insert("shared_with_groups".to_owned(), shares_to_json(request, &catalog, project)?);
     }
     Ok(Response::ok(&json))
 }
 
-/// The project that `id` names, if the caller may read it; 404, and 301 from a former path.
+/// The project with this id or path, if the caller may read it; 404 otherwise, and 301 from a former path.
 pub fn find<'c>(
-    asked: &DirectoryRequest,
+    request: &DirectoryRequest,
     catalog: &'c Catalog,
     access: &AccessSnapshot,
     id: &str,
 ) -> Result<(Project<'c>, project::Project), Error> {
     let not_found = || Error::not_found("Project");
-    let (record, moved) = match project::find(asked.env, id)? {
+    let (record, moved) = match project::find(request.env, id)? {
         ProjectLookup::Found(record) => (record, false),
         ProjectLookup::Moved(record) => (record, true),
         ProjectLookup::Missing => return Err(not_found()),
@@ -105,19 +105,19 @@ pub fn find<'c>(
     let project = catalog.project(record.id).filter(|project| access.may_read(*project));
     let project = project.ok_or_else(not_found)?;
     if moved {
-        let (path, query) = (&asked.request.path, &asked.request.query);
-        return Err(Redirect::to_project(record.id, &asked.url(), path, query).into_error(&asked.request.method));
+        let (path, query) = (&request.http.path, &request.http.query);
+        return Err(Redirect::to_project(record.id, &request.url(), path, query).into_error(&request.http.method));
     }
     Ok((project, record))
 }
 
-fn shares_to_json(asked: &DirectoryRequest, catalog: &Catalog, project: Project) -> Result<Value, Error> {
+fn shares_to_json(request: &DirectoryRequest, catalog: &Catalog, project: Project) -> Result<Value, Error> {
     let shares = project.shares();
-    // Few projects invite a group, and finding the groups that the caller may read costs reads.
+    // Few projects invite a group. For other projects this saves the reads that find the readable groups.
     if shares.is_empty() {
         return Ok(Value::Array(Vec::new()));
     }
-    Ok(group::shares_to_json(catalog, &shares, &groups::reader(asked, catalog)?))
+    Ok(group::shares_to_json(catalog, &shares, &groups::reader(request, catalog)?))
 }
 
 struct Filter {
@@ -127,10 +127,10 @@ struct Filter {
 }
 
 impl Filter {
-    fn check(asked: &DirectoryRequest) -> Result<Self, Error> {
-        let checks = Validation::new(asked.params);
+    fn check(request: &DirectoryRequest) -> Result<Self, Error> {
+        let checks = Validation::new(request.params);
         let filter = Filter {
-            projects: ProjectFilter::check(asked.params, &checks),
+            projects: ProjectFilter::check(request.params, &checks),
             page: Pagination::check(&checks),
             is_keyset: keyset::is_asked_for(&checks),
         };
@@ -142,23 +142,23 @@ impl Filter {
     }
 }
 
-fn reader(asked: &DirectoryRequest, catalog: &Catalog) -> Result<ProjectReader, Error> {
+fn reader(request: &DirectoryRequest, catalog: &Catalog) -> Result<ProjectReader, Error> {
     Ok(ProjectReader {
-        snapshot: catalog.access_snapshot(asked.env, asked.caller)?,
-        memberships: asked.memberships()?,
-        user_id: asked.caller.user().map(|user| user.id),
-        is_anonymous: asked.caller.is_anonymous(),
-        now: asked.env.now,
+        snapshot: catalog.access_snapshot(request.env, request.caller)?,
+        memberships: request.memberships()?,
+        user_id: request.caller.user().map(|user| user.id),
+        is_anonymous: request.caller.is_anonymous(),
+        now: request.env.now,
     })
 }
 
-/// The creators of the projects that a request shows, with the id that is shown of each.
+/// The creators of the projects of a response, each with the id that the response shows.
 #[derive(Default)]
 struct Creators(RefCell<BTreeMap<UserKey, Option<u64>>>);
 
 impl Creators {
-    /// The id of a project's creator, unless they were deleted. One whose record cannot be read is not shown: whether
-    /// the id is theirs is not known, and the project is. 1 read for each user.
+    /// The id of the creator of a project, unless the creator was deleted. If the record of the creator cannot be read,
+    /// the id is omitted: it may belong to another user now, and the project is still shown. 1 read for each user.
     fn id_of(&self, env: &Env, record: &project::Project) -> Result<Option<u64>, StoreError> {
         let Some(creator) = &record.creator else { return Ok(None) };
         if let Some(shown) = self.0.borrow().get(creator) {
@@ -174,11 +174,12 @@ impl Creators {
     }
 }
 
-/// The default branch of a project's repository, for a caller who may read its code; for others what the record says.
-fn default_branch(asked: &DirectoryRequest, record: &project::Project) -> Result<Option<String>, StoreError> {
-    match access::may_read_code(asked.env, asked.caller, record)? {
-        true => match directory::default_branch::find(asked.env, record) {
-            // `fsck` tells of a damaged repository; lists of projects go on.
+/// The default branch of the repository if the caller may read its code; otherwise the default branch in the project
+/// record.
+fn default_branch(request: &DirectoryRequest, record: &project::Project) -> Result<Option<String>, StoreError> {
+    match access::may_read_code(request.env, request.caller, record)? {
+        true => match directory::default_branch::find(request.env, record) {
+            // `fsck` reports a damaged repository. Lists of projects work without it.
             Err(StoreError::Corrupt { .. }) => Ok(record.default_branch.clone()),
             found => found,
         },
@@ -186,18 +187,18 @@ fn default_branch(asked: &DirectoryRequest, record: &project::Project) -> Result
     }
 }
 
-/// The projects of a list whose merge requests the caller may read. 1 read for each and for each namespace above them,
-/// unless this instance has read their records since the catalog's root changed.
-fn with_merge_requests<'c>(asked: &DirectoryRequest, projects: Vec<Project<'c>>) -> Result<Vec<Project<'c>>, Error> {
+/// The projects of a list whose merge requests the caller may read. 1 read for each project and each namespace above
+/// it. No reads if this instance has read their records since the last change of the catalog root.
+fn with_merge_requests<'c>(request: &DirectoryRequest, projects: Vec<Project<'c>>) -> Result<Vec<Project<'c>>, Error> {
     if projects.len() > MAX_RECORDS {
         return Err(Error::bad_request("with_merge_requests_enabled needs a filter that leaves fewer projects"));
     }
-    asked.check_records(projects.len())?;
-    let env = record_cache::attach(asked.env)?;
+    request.check_records(projects.len())?;
+    let env = record_cache::attach(request.env)?;
     let mut found = Vec::new();
     for project in projects {
         if let Some(record) = project::by_id(&env, project.id())?
-            && access::may_read_merge_requests(&env, asked.caller, &record)?
+            && access::may_read_merge_requests(&env, request.caller, &record)?
         {
             found.push(project);
         }
@@ -206,32 +207,33 @@ fn with_merge_requests<'c>(asked: &DirectoryRequest, projects: Vec<Project<'c>>)
 }
 
 fn respond(
-    asked: &DirectoryRequest,
+    request: &DirectoryRequest,
     catalog: &Catalog,
     filter: &Filter,
     candidates: Vec<Project>,
 ) -> Result<Response, Error> {
-    asked.check_rows(candidates.len())?;
-    let reader = reader(asked, catalog)?;
-    let is_listed = |project: &Project| reader.snapshot.may_read(*project) && filter.projects.covers(*project, &reader);
+    request.check_rows(candidates.len())?;
+    let reader = reader(request, catalog)?;
+    let is_listed =
+        |project: &Project| reader.snapshot.may_read(*project) && filter.projects.matches(*project, &reader);
     let mut projects: Vec<Project> = candidates.into_iter().filter(is_listed).collect();
     if filter.projects.with_merge_requests {
-        projects = with_merge_requests(asked, projects)?;
+        projects = with_merge_requests(request, projects)?;
     }
     filter.projects.sort(&mut projects);
-    let url = asked.url();
+    let url = request.url();
     let (is_simple, creators) = (filter.projects.is_simple, Creators::default());
     let shows_details = view::shows_details(&reader, is_simple);
     let render = |project: Project| {
-        let Some(record) = project::by_id(asked.env, project.id())? else { return Ok(None) };
-        let creator_id = if shows_details { creators.id_of(asked.env, &record)? } else { None };
-        let default_branch = default_branch(asked, &record)?;
+        let Some(record) = project::by_id(request.env, project.id())? else { return Ok(None) };
+        let creator_id = if shows_details { creators.id_of(request.env, &record)? } else { None };
+        let default_branch = default_branch(request, &record)?;
         Ok(Some(view::to_json(project, &record, creator_id, default_branch, &reader, is_simple, &url)))
     };
     if filter.is_keyset {
-        // As in the reference service, a page that is empty has no link, and every other one has.
+        // As in the reference service, an empty page has no link, and every other page has one.
         let next = |last: Project, _| Some((filter.projects.next_page(), last.id().to_string()));
-        return asked.respond_with_next(filter.page, &ProjectFilter::PARAMETERS, &projects, next, render);
+        return request.respond_with_next(filter.page, &ProjectFilter::PARAMETERS, &projects, next, render);
     }
-    asked.respond(filter.page, &ProjectFilter::PARAMETERS, &projects, render)
+    request.respond(filter.page, &ProjectFilter::PARAMETERS, &projects, render)
 }

@@ -1,4 +1,4 @@
-//! A request about users, projects or groups, and the page that answers it.
+//! A request about users, projects or groups, and its response with a page.
 
 use directory::caller::Caller;
 use directory::member::Memberships;
@@ -10,12 +10,12 @@ use kit::store::StoreError;
 use kit::{Env, Error, Request, Response};
 use serde_json::Value;
 
-/// The parameters that are lists.
+/// The parameters with list values.
 const LISTS: [&str; 4] = ["skip_groups", "skip_users", "topic", "user_ids"];
 
 pub struct DirectoryRequest<'a> {
     pub env: &'a Env,
-    pub request: &'a Request,
+    pub http: &'a Request,
     pub caller: &'a Caller,
     pub params: &'a Params,
 }
@@ -23,17 +23,17 @@ pub struct DirectoryRequest<'a> {
 impl DirectoryRequest<'_> {
     /// The service's base URL without a trailing slash.
     pub fn url(&self) -> String {
-        self.env.external_url(self.request)
+        self.env.external_url(self.http)
     }
 
-    /// Counts the records that an anonymous request is about to read; 429 beyond the limit.
+    /// Counts the records that an anonymous request will read; 429 beyond the limit.
     pub fn check_records(&self, records: usize) -> Result<(), Error> {
-        request_limits::check_anonymous_records(self.env, self.request, self.caller, records)
+        request_limits::check_anonymous_records(self.env, self.http, self.caller, records)
     }
 
     /// The same for rows of the catalog.
     pub fn check_rows(&self, rows: usize) -> Result<(), Error> {
-        request_limits::check_anonymous_rows(self.env, self.request, self.caller, rows)
+        request_limits::check_anonymous_rows(self.env, self.http, self.caller, rows)
     }
 
     /// The caller's direct memberships; none for an anonymous caller.
@@ -42,8 +42,8 @@ impl DirectoryRequest<'_> {
         Ok(memberships.cloned().unwrap_or_default())
     }
 
-    /// A page of `rows`, each as `render` shows it. The links to other pages repeat the parameters of
-    /// these `names`. A row whose record was deleted since the catalog was read is left out.
+    /// A page of `rows`, rendered by `render`. Links to other pages repeat the parameters `names`. A row is omitted if
+    /// its record was deleted since the catalog was read.
     pub fn respond<R: Copy>(
         &self,
         page: Pagination,
@@ -57,9 +57,8 @@ impl DirectoryRequest<'_> {
         Ok(page.describe(Response::ok(&shown?), &self.list_url(), &self.given(names), rows.len() as u64))
     }
 
-    /// The first page of `rows`, which begin after the place that the request names. `next` is the parameter
-    /// that says where the page after this one begins, from the last row of this one and whether there are more
-    /// rows; without it there is no link.
+    /// The first page of `rows`. The rows begin after the cursor of the request. `next` gets the last row of this page
+    /// and whether more rows follow. It returns the parameter for the next page, or `None` for no link.
     pub fn respond_with_next<R: Copy>(
         &self,
         page: Pagination,
@@ -82,10 +81,10 @@ impl DirectoryRequest<'_> {
     }
 
     fn list_url(&self) -> String {
-        format!("{}{}", self.url(), self.request.path)
+        format!("{}{}", self.url(), self.http.path)
     }
 
-    /// The parameters of these names, as they were given. Of one that is no list, the last value counts.
+    /// The parameters with these names, as the client sent them. If a parameter is not a list, its last value counts.
     fn given(&self, names: &[&str]) -> Vec<(&str, &str)> {
         let is_effective = |(name, value): &(&str, &str)| {
             let list = name.strip_suffix("[]").unwrap_or(name);

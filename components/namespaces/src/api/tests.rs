@@ -27,7 +27,7 @@ mod parameters;
 mod show;
 mod user_search;
 
-/// A forge that is filled step by step; the catalog follows each.
+/// A forge that tests fill step by step. The catalog follows each change.
 pub struct Forge(pub Env);
 
 impl Forge {
@@ -35,8 +35,8 @@ impl Forge {
         Forge(env(MemoryStore::default(), &[("external_url", "https://forge.test/")]))
     }
 
-    /// Users 1 (administrator), 2 alice, 3 bob, 4 eve, 5 a bot; groups 10 acme, 11 acme/core, 12
-    /// acme/core/deep, 20 guild; their tokens are `t` and the id.
+    /// Users 1 (administrator), 2 alice, 3 bob, 4 eve, 5 a bot. Groups 10 acme, 11 acme/core, 12 acme/core/deep, 20
+    /// guild. Tokens are `t` and the id of the user.
     pub fn filled() -> Self {
         let forge = Forge::empty();
         [(1, "root"), (2, "alice"), (3, "bob"), (4, "eve")].into_iter().for_each(|(id, name)| forge.user(id, name));

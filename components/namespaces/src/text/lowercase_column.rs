@@ -1,4 +1,4 @@
-//! A column of texts in lower case, searched by words.
+//! A column of lower-case texts, searched by words.
 
 use super::rows::Rows;
 use super::trigrams::{Candidates, Trigrams};
@@ -7,7 +7,7 @@ use memchr::memmem::Finder;
 use std::cell::OnceCell;
 use std::ops::Range;
 
-/// A column in lower case.
+/// A column of lower-case texts.
 pub(super) struct LowercaseColumn {
     rows: usize,
     text: String,

@@ -1,12 +1,12 @@
-//! A trigram index: for every three consecutive bytes, the rows whose text contains them.
+//! A trigram index: for each three consecutive bytes, the rows whose text contains them.
 
 use std::ops::Range;
 
-/// The posting lists of all trigrams. Trigrams are hashed to buckets, and some share one.
+/// The posting lists of all trigrams. Trigrams are hashed to buckets, so several may share a bucket.
 pub(super) struct Trigrams {
-    /// For each bucket, and for the one after the last, the start of its posting list in `rows`.
+    /// The start of the posting list of each bucket in `rows`, and then the end of the last list.
     starts: Vec<u32>,
-    /// Ascending in each list. A row is repeated as often as its text has the trigram.
+    /// Rows ascend in each list. A row repeats as often as its text has the trigram.
     rows: Vec<u32>,
 }
 
@@ -14,9 +14,9 @@ pub(super) struct Trigrams {
 pub(super) enum Candidates<'a> {
     /// The words are too short for trigrams.
     All,
-    /// These rows and no others contain them.
+    /// Exactly these rows contain them.
     Exactly(&'a [u32]),
-    /// No other rows contain them.
+    /// Only these rows may contain them.
     Among(Vec<u32>),
 }
 
@@ -24,10 +24,10 @@ pub(super) enum Candidates<'a> {
 const BITS: u32 = 6;
 const BUCKETS: usize = 1 << (3 * BITS);
 
-/// Classes below this have one byte each; other bytes share the rest.
-const SHARED: u8 = 40;
+/// Each lower class has a single byte. All other bytes share the remaining classes.
+const SHARED_CLASS: u8 = 40;
 
-/// The class of each byte. The usual bytes of lower-case paths and names have classes of their own.
+/// The class of each byte. Common bytes of lower-case paths and names have classes of their own.
 const CLASSES: [u8; 256] = classes();
 
 #[allow(clippy::indexing_slicing, reason = "at compile time")]
@@ -35,7 +35,7 @@ const fn classes() -> [u8; 256] {
     let mut classes = [0; 256];
     let mut byte = 0;
     while byte < 256 {
-        let other = SHARED + (byte % (64 - SHARED as usize)) as u8;
+        let other = SHARED_CLASS + (byte % (64 - SHARED_CLASS as usize)) as u8;
         classes[byte] = match byte as u8 {
             letter @ b'a'..=b'z' => letter - b'a',
             digit @ b'0'..=b'9' => 26 + (digit - b'0'),
@@ -51,7 +51,7 @@ const fn classes() -> [u8; 256] {
 }
 
 fn class(byte: u8) -> u8 {
-    CLASSES.get(usize::from(byte)).copied().unwrap_or(SHARED)
+    CLASSES.get(usize::from(byte)).copied().unwrap_or(SHARED_CLASS)
 }
 
 /// The bucket of a trigram.
@@ -96,7 +96,7 @@ impl Trigrams {
         self.rows.get(start(bucket)..start(bucket + 1)).unwrap_or_default()
     }
 
-    /// The rows that have all trigrams of all words; an upper bound of the matching rows.
+    /// The rows that have all trigrams of all words: a superset of the matching rows.
     pub(super) fn candidates<W: AsRef<str>>(&self, words: &[W]) -> Candidates<'_> {
         let trigrams = words.iter().flat_map(|word| word.as_ref().as_bytes().array_windows::<3>());
         let mut buckets: Vec<usize> = trigrams.map(bucket).collect();
@@ -107,17 +107,17 @@ impl Trigrams {
         let Some((rarest, more)) = lists.split_first() else { return Candidates::All };
         if let ([word], []) = (words, more)
             && word.as_ref().len() == 3
-            && word.as_ref().bytes().all(|byte| class(byte) < SHARED)
+            && word.as_ref().bytes().all(|byte| class(byte) < SHARED_CLASS)
         {
             return Candidates::Exactly(rarest);
         }
         let mut rows = rarest.to_vec();
         rows.dedup();
         for list in more {
-            if rows.len() <= FEW {
+            if rows.len() <= FEW_CANDIDATES {
                 break;
             }
-            rows = if list.len() / rows.len() < SPARSE {
+            rows = if list.len() / rows.len() < SEARCH_FACTOR {
                 intersect_by_bitmap(&rows, list)
             } else {
                 intersect_by_search(&rows, list)
@@ -127,14 +127,14 @@ impl Trigrams {
     }
 }
 
-/// At most this many candidates are checked directly instead of being intersected with more lists.
-const FEW: usize = 32;
+/// Up to this many candidates are checked directly, without further intersections.
+const FEW_CANDIDATES: usize = 32;
 
-/// A list this many times as long as the candidates is searched for each of them.
-const SPARSE: usize = 16;
+/// If a list is this many times longer than the candidates, each candidate is searched in it.
+const SEARCH_FACTOR: usize = 16;
 
-/// The intersection of two ascending lists, by a bitmap. The loop has no branch on a row's value,
-/// because the processor would mispredict it.
+/// The intersection of two ascending lists, by a bitmap. The loop does not branch on row values, because the processor
+/// would mispredict the branch.
 fn intersect_by_bitmap(rows: &[u32], list: &[u32]) -> Vec<u32> {
     let first = rows.first().map_or(0, |row| *row / 64);
     let last = rows.last().map_or(0, |row| *row / 64);
@@ -157,17 +157,17 @@ fn intersect_by_bitmap(rows: &[u32], list: &[u32]) -> Vec<u32> {
     found
 }
 
-/// The same, by searching each row in a much longer list.
+/// The same intersection, by searching each row in a much longer list.
 fn intersect_by_search(rows: &[u32], list: &[u32]) -> Vec<u32> {
     let mut rest = list;
-    let is_there = |row: &&u32| {
+    let is_in_list = |row: &&u32| {
         rest = seek(rest, **row);
         rest.first() == Some(*row)
     };
-    rows.iter().filter(is_there).copied().collect()
+    rows.iter().filter(is_in_list).copied().collect()
 }
 
-/// The part of an ascending list that begins with the first row not below `row`, by galloping search.
+/// The rest of an ascending list from the first row that is not below `row`. It is a galloping search.
 fn seek(list: &[u32], row: u32) -> &[u32] {
     let mut step = 1;
     while list.get(step).is_some_and(|found| *found < row) {
@@ -206,13 +206,13 @@ mod tests {
     }
 
     #[test]
-    fn usual_bytes_share_no_place() {
+    fn usual_bytes_share_no_class() {
         let usual = || (b'a'..=b'z').chain(b'0'..=b'9').chain(*b"-_. ");
         let mut seen: Vec<u8> = usual().map(class).collect();
         seen.sort_unstable();
-        assert_eq!(seen, (0..SHARED).collect::<Vec<_>>());
+        assert_eq!(seen, (0..SHARED_CLASS).collect::<Vec<_>>());
         let others = (0..=255).filter(|byte| !usual().any(|usual| usual == *byte));
-        assert!(others.map(class).all(|class| (SHARED..64).contains(&class)));
+        assert!(others.map(class).all(|class| (SHARED_CLASS..64).contains(&class)));
     }
 
     #[test]
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn many_rows_have_all_trigrams() {
-        // Each hundredth has both words, the others have one of them.
+        // Each hundredth text has both words, and the others have one of them.
         let texts: Vec<&str> =
             (0..10_000).map(|n| if n % 100 == 0 { "one two" } else { ["one", "two"][n % 2] }).collect();
         let ends: Vec<usize> = texts

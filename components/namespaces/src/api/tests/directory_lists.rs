@@ -3,8 +3,8 @@
 use super::*;
 use kit::testing::CountingStore;
 
-/// The forge of [`Forge::filled`] with projects: 100 acme/p100 (public), 101 acme/core/p101 (private),
-/// 102 guild/p102 (internal), 103 bob/p103 (private). Groups core and guild are private; eve is external.
+/// The forge of [`Forge::filled`] with more projects: 100 acme/p100 (public), 101 acme/core/p101 (private), 102
+/// guild/p102 (internal), 103 bob/p103 (private). Groups core and guild are private; eve is external.
 fn forge() -> Forge {
     let forge = Forge::filled();
     forge.save_group(NewGroup { visibility: Visibility::Private, ..new_group(11, "core", Some(10)) });
@@ -136,7 +136,7 @@ fn a_project_s_creator_is_not_the_next_user_with_the_id() {
     delete(4);
     forge.user(4, "third");
     assert_eq!(shown(), Value::Null);
-    // A user who comes after the project is the first one with the id.
+    // A user who is created after the project is the first user with the id.
     save(60);
     assert_eq!(shown(), 60);
     forge.user(60, "later");
@@ -226,7 +226,7 @@ fn projects_without_issues_and_archived_ones_can_be_left_out() {
     assert_eq!(found("with_issues_enabled=true"), [100]);
     assert_eq!(found("with_issues_enabled=false"), [105, 100]);
     assert_eq!((found("active=false"), found("active=true")), (vec![105], vec![100]));
-    // Issues for members only are none for others.
+    // Other callers do not see issues for members only.
     let issues = directory::project::FeatureAccess::Private;
     let visibility = directory::namespace::Visibility::Public;
     forge.save_project(NewProject { issues, visibility, ..new_project(106, 10) });

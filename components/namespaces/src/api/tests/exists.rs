@@ -1,4 +1,4 @@
-//! Whether a path is taken, and the path that is proposed instead.
+//! Whether a path is taken, and the suggestion of a free path.
 
 use super::*;
 
@@ -48,7 +48,7 @@ fn suggestions_avoid_paths_names_and_pages() {
 }
 
 #[test]
-fn questions_for_paths_are_counted_for_each_user() {
+fn requests_about_paths_are_counted_for_each_user() {
     let forge = Forge::filled();
     let mut env = forge.0.clone();
     env.variables = Rc::new([(EXISTS_RATE_LIMIT, "2".to_owned())].into_iter().collect());

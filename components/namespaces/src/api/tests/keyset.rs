@@ -1,4 +1,4 @@
-//! Keyset pagination: pages that are followed by their links.
+//! Keyset pagination: clients follow the link of each page to the next.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn next_of(answer: &TestResponse) -> String {
     next.unwrap_or_else(|| panic!("{link}")).to_owned()
 }
 
-/// The ids of a list, page by page, and the query of each page but the first.
+/// The ids of a list, page by page, and the query of each page after the first.
 fn pages(forge: &Forge, token: &str, path: &str) -> (Vec<Vec<u64>>, Vec<String>) {
     let (mut pages, mut queries) = (Vec::new(), Vec::new());
     let mut next = path.to_owned();
@@ -99,7 +99,7 @@ fn groups_by_name_without_a_token() {
 }
 
 #[test]
-fn orders_without_keyset_pagination_are_told() {
+fn orders_without_keyset_pagination_are_refused() {
     let forge = forge();
     for path in
         ["projects?pagination=keyset", "projects?pagination=keyset&order_by=name", "groups?pagination=keyset&sort=desc"]

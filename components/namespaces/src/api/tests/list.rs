@@ -1,4 +1,4 @@
-//! Which namespaces are listed, and how pages are told of.
+//! Which namespaces a list has, and the links to its pages.
 
 use super::*;
 

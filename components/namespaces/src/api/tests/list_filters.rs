@@ -1,4 +1,4 @@
-//! Filters that the catalog does not decide, and what the owned and own ones of an administrator are.
+//! Filters that need more than the catalog, and which groups and projects administrators own.
 
 use super::*;
 use kit::testing::CountingStore;
@@ -35,7 +35,7 @@ fn projects_whose_merge_requests_the_caller_may_not_read_can_be_left_out() {
     assert_eq!(page.ids(), [102]);
 }
 
-/// A client asks for page after page of the same list.
+/// A client requests all pages of a list in turn.
 #[test]
 fn an_instance_reads_the_records_of_filtered_rows_once() {
     let store = MemoryStore::default();
@@ -182,7 +182,7 @@ fn users_without_projects_have_no_role_in_any() {
     assert!(page.header("link").contains("without_projects=true>; rel=\"next\""), "{}", page.header("link"));
 }
 
-/// A list does not leave out what it cannot read ([`kit::store::StoreError::Corrupt`]); the log names the key.
+/// A list fails instead of omitting an unreadable record ([`kit::store::StoreError::Corrupt`]). The log names the key.
 #[test]
 fn a_damaged_record_fails_the_requests_that_need_it_and_no_others() {
     let store = MemoryStore::default();

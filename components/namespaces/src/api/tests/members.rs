@@ -2,8 +2,9 @@
 
 use super::*;
 
-/// The forge of [`Forge::filled`], where core and guild are private: alice is Owner of acme, bob Developer of core and
-/// Reporter of project 101 in it, eve Maintainer of guild, which is invited to 101 as Developer until the year 2100.
+/// The forge of [`Forge::filled`] with private groups core and guild. Alice is Owner of acme. Bob is Developer of core,
+/// and Reporter of project 101 in it. Eve is Maintainer of guild, which is invited to 101 as Developer until the year
+/// 2100.
 fn forge() -> Forge {
     let forge = Forge::filled();
     forge.save_group(NewGroup { visibility: Visibility::Private, ..new_group(11, "core", Some(10)) });
@@ -66,7 +67,7 @@ fn groups_that_the_caller_cannot_read_hide_their_members() {
 }
 
 #[test]
-fn members_of_a_private_group_are_not_told_to_members_of_a_project_below_it() {
+fn members_of_a_project_may_not_list_the_private_group_above_it() {
     let forge = forge();
     forge.join(5, Source::Project(101), Role::Owner, None);
     assert_eq!(forge.get("t5", "groups/11").status, 200);

@@ -1,4 +1,4 @@
-//! Lists and totals against a plain reading of the rules, over random names and questions.
+//! Lists and totals, compared with a naive filter, for random names and queries.
 
 use super::{Forge, new_group};
 use directory::access::Role;

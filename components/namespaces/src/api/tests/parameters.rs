@@ -1,4 +1,4 @@
-//! Parameters in forms that they do not have, and filters by properties that no record has.
+//! Parameters in unsupported forms, and filters by properties that no record has.
 
 use super::*;
 
@@ -104,7 +104,7 @@ fn user_filters_return_only_matching_users() {
         ("humans=true&exclude_humans=true", &[]),
         ("admins=true", &[1]),
         ("external=false&humans=false&admins=false&exclude_external=0&blocked=false", &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
-        // Every user passes these filters.
+        // All users match these filters.
         ("exclude_internal=true&skip_ldap=true&two_factor=disabled", &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
     ] {
         assert_eq!(found("t1", query), expected, "{query}");
@@ -123,7 +123,7 @@ fn user_filters_return_only_matching_users() {
     ] {
         assert_eq!(found("t1", nothing), [0; 0], "{nothing}");
     }
-    // Filters of administrators, which of other callers leave out no user.
+    // Filters for administrators. For other callers they exclude no user.
     let all = seen("");
     for query in
         ["without_projects=true", "created_after=2001-01-01", "created_before=2001-01-01", "two_factor=enabled"]

@@ -123,10 +123,10 @@ fn billing_can_be_kept_for_owners() {
     };
     let open = [json!(2), json!(5), json!(0), json!("2027-03-01")];
     assert_eq!(billing("t2"), open);
-    feature::save(&forge.0, RESTRICTED, |gates| gates.actors = ["Group:10".to_owned()].into()).unwrap();
+    feature::save(&forge.0, RESTRICTED_BILLING, |gates| gates.actors = ["Group:10".to_owned()].into()).unwrap();
     assert_eq!(billing("t2"), [Value::Null, Value::Null, Value::Null, Value::Null]);
     assert_eq!((billing("t3"), billing("t1")), (open.clone(), open));
-    feature::save(&forge.0, RESTRICTED, |gates| gates.boolean = true).unwrap();
+    feature::save(&forge.0, RESTRICTED_BILLING, |gates| gates.boolean = true).unwrap();
     assert_eq!(forge.get("t4", "namespaces/eve").body["billable_members_count"], 1, "an owner of their own");
 }
 
@@ -185,7 +185,7 @@ fn a_projects_default_branch_is_that_of_its_repository() {
     assert_eq!(shown(""), "main");
     put("ref/100/heads%2Ftopic", json!({"commit": "0", "operation": "0"}));
     assert_eq!(shown(""), "topic");
-    // Names of branches are for those who may read the code.
+    // Only callers who may read the code see names of branches.
     let hidden = NewProject { repository: FeatureAccess::Private, ..new_project(100, 11) };
     forge.save_project(hidden);
     assert_eq!((shown(""), shown("t2")), (Value::Null, Value::Null));

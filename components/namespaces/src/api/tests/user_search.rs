@@ -1,4 +1,4 @@
-//! What a search of users finds, and in which order.
+//! The users that a search finds, and their order.
 
 use super::*;
 use kit::testing::CountingStore;
@@ -79,7 +79,7 @@ fn administrators_find_users_by_their_whole_address() {
     assert_eq!((page.ids(), page.header("link")), (vec![501], "(none)"));
 }
 
-/// A search does not leave out a user whose record cannot be read, who may have the address.
+/// A search fails if the record of a user cannot be read, because this user may have the address.
 #[test]
 fn a_damaged_record_fails_searches_for_addresses_and_no_others() {
     let store = MemoryStore::default();
