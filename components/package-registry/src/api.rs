@@ -1,5 +1,4 @@
-//! Answers requests: loads, decides, saves and responds. Only the files of this module know HTTP
-//! statuses.
+//! Answers requests: loads, decides, saves and responds. Only this module knows HTTP statuses.
 
 mod access;
 mod account;
@@ -15,10 +14,10 @@ mod list;
 mod maintainers;
 mod maintenance;
 mod metadata;
-mod misdirected;
 mod noop_update;
 mod owners;
 mod publish;
+mod publish_above_project;
 mod rate_limit;
 mod request;
 mod scope;
@@ -99,12 +98,12 @@ async fn answer(env: Env, http: Request, route: Route) -> Result<Response, Error
         Endpoint::Ping => Ok(Response::ok(&json!({}))),
         Endpoint::WhoAmI => user::who_am_i(&request),
         Endpoint::User { name } => user::find(&request, &name),
-        // Answered before the caller is authenticated.
+        // Logins are answered above, before authentication.
         Endpoint::Login { .. } => Err(Error::route_not_found()),
         Endpoint::Profile => account::profile(&request),
         Endpoint::Search => search::search(&request),
         Endpoint::Audit(audit) => audit::report(request, audit).await,
-        Endpoint::PublishElsewhere { name } => misdirected::put(request, &name).await,
+        Endpoint::PublishAboveProject { name } => publish_above_project::put(request, &name).await,
         Endpoint::Visibility { name } => visibility::get(&request, &name),
         Endpoint::AccessStatus { name } => visibility::access_status(&request, &name),
         Endpoint::Owners { name } => owners::list(&request, &name),

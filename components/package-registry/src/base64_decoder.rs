@@ -14,7 +14,7 @@ pub trait Sink {
     fn write(&mut self, piece: &[u8]) -> Result<(), Self::Error>;
 }
 
-/// Text decoded at a time; a multiple of 4, so that only the very end can be padded.
+/// Characters decoded at a time; a multiple of 4, so that only the very end can be padded.
 const PIECE: usize = 64 * 1024;
 
 /// A decoder of the standard alphabet with mandatory, canonical padding and no white space
@@ -25,7 +25,7 @@ pub struct Base64Decoder {
     group: Vec<u8>,
     /// The last group was padded, so nothing may follow.
     padded: bool,
-    /// Decoded bytes so far, and at most.
+    /// Decoded bytes so far, and their limit.
     length: u64,
     limit: u64,
     /// Characters that may follow before the limit is certainly exceeded.

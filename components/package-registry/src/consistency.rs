@@ -4,8 +4,8 @@ use crate::integrity::Integrity;
 use crate::json::{self, Members};
 use crate::manifest;
 use crate::package::Package;
-use crate::segment::{IndexEntry, Segment};
 use crate::version::Version;
+use crate::version_run::{IndexEntry, VersionRun};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A listed version.
@@ -31,13 +31,13 @@ impl ListedVersion {
     }
 }
 
-/// Checks a package and its segments, of which only one has to be in memory at a time.
+/// Checks a package and its version runs. Only one run has to be in memory at a time.
 pub struct PackageCheck<'a> {
     package: &'a Package,
-    /// Versions in the segments so far, listed or not.
-    taken: BTreeSet<String>,
+    /// Versions in the runs so far, listed or not.
+    seen: BTreeSet<String>,
     listed: Vec<ListedVersion>,
-    has_damaged_segments: bool,
+    has_damaged_runs: bool,
     problems: Vec<String>,
 }
 
@@ -45,19 +45,18 @@ impl<'a> PackageCheck<'a> {
     pub fn new(package: &'a Package) -> Self {
         PackageCheck {
             package,
-            taken: BTreeSet::new(),
+            seen: BTreeSet::new(),
             listed: Vec::new(),
-            has_damaged_segments: false,
+            has_damaged_runs: false,
             problems: Vec::new(),
         }
     }
 
-    /// Checks a segment, whose blobs were found to be whole when it was read.
-    pub fn add(&mut self, segment: &Segment) {
-        let [full, abbreviated] =
-            [&segment.full, &segment.abbreviated].map(|form| form.records().collect::<BTreeMap<_, _>>());
-        for entry in segment.index.entries() {
-            if !self.taken.insert(entry.version.to_owned()) {
+    /// Checks a run, whose blobs were verified when it was read.
+    pub fn add(&mut self, run: &VersionRun) {
+        let [full, abbreviated] = [&run.full, &run.abbreviated].map(|form| form.records().collect::<BTreeMap<_, _>>());
+        for entry in run.index.entries() {
+            if !self.seen.insert(entry.version.to_owned()) {
                 self.problems.push(format!("version {} is in two segments", entry.version));
             }
             if let (Some(full), Some(abbreviated)) = (full.get(entry.version), abbreviated.get(entry.version)) {
@@ -79,15 +78,15 @@ impl<'a> PackageCheck<'a> {
         self.listed.push(ListedVersion::of(entry, &full.unwrap_or_default()));
     }
 
-    /// Adds the problem of a segment that cannot be read. The files of other segments' versions are still checked.
+    /// Adds the problem of a run that cannot be read. The files of other runs' versions are still checked.
     pub fn add_damaged(&mut self, problem: String) {
-        self.has_damaged_segments = true;
+        self.has_damaged_runs = true;
         self.problems.push(problem);
     }
 
-    /// The listed versions, sorted by upload, and the problems. Every segment was added.
+    /// The listed versions, sorted by upload, and the problems. Call it after every run was added.
     pub fn finish(mut self) -> (Vec<ListedVersion>, Vec<String>) {
-        if !self.has_damaged_segments {
+        if !self.has_damaged_runs {
             self.check_versions();
         }
         self.listed.sort_unstable_by(|one, other| one.upload.cmp(&other.upload));
@@ -113,8 +112,8 @@ impl<'a> PackageCheck<'a> {
     }
 }
 
-/// The problems of the file of a listed version: `stored` are the digests and the size in bytes in the
-/// upload's record, `found` those of its chunks.
+/// The problems of a listed version's file. `stored` has the digests and the size in bytes from the upload's record,
+/// `found` has them from the chunks.
 pub fn file_problems(listed: &ListedVersion, stored: (&Integrity, u64), found: (&Integrity, u64)) -> Vec<String> {
     let mut problems = Vec::new();
     if !listed.integrity.contains(&stored.0.sri()) || listed.shasum != stored.0.shasum() {
@@ -132,50 +131,50 @@ pub fn file_problems(listed: &ListedVersion, stored: (&Integrity, u64), found: (
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::package::SegmentRef;
-    use crate::segment::VersionState;
+    use crate::package::RunRef;
+    use crate::version_run::VersionState;
     use kit::Timestamp;
 
     const NOW: Timestamp = Timestamp::from_millis(1000);
 
-    fn segment(version: &str) -> Segment {
+    fn run(version: &str) -> VersionRun {
         let entry = IndexEntry { version, upload: &format!("u{version}"), at: NOW, state: VersionState::Listed };
         let full = |description| {
             let dist =
                 format!("{{\"tarball\":\"{}/x\",\"integrity\":\"i\",\"shasum\":\"s\"}}", manifest::URL_PLACEHOLDER);
             format!("{{\"name\":\"x\",{description}\"dist\":{dist}}}")
         };
-        Segment::of(&entry, &full("\"description\":\"d\","), &full(""))
+        VersionRun::of(&entry, &full("\"description\":\"d\","), &full(""))
     }
 
-    fn package(versions: &[&str]) -> (Package, Vec<Segment>) {
+    fn package(versions: &[&str]) -> (Package, Vec<VersionRun>) {
         let mut package = Package::new(NOW);
         for text in versions {
             let version = Version::parse(text).unwrap();
-            let part = SegmentRef { id: format!("s{text}"), listed: 1, size: 1, checksums: None };
-            package.publish(&version, "latest", &format!("u{text}"), 0, part, NOW).unwrap();
+            let run_ref = RunRef { id: format!("s{text}"), listed: 1, size: 1, checksums: None };
+            package.publish(&version, "latest", &format!("u{text}"), 0, run_ref, NOW).unwrap();
         }
-        (package, versions.iter().map(|version| segment(version)).collect())
+        (package, versions.iter().map(|version| run(version)).collect())
     }
 
-    fn check(package: &Package, segments: &[Segment]) -> (Vec<ListedVersion>, Vec<String>) {
+    fn check(package: &Package, runs: &[VersionRun]) -> (Vec<ListedVersion>, Vec<String>) {
         let mut check = PackageCheck::new(package);
-        for segment in segments {
-            check.add(segment);
+        for run in runs {
+            check.add(run);
         }
         check.finish()
     }
 
     #[track_caller]
-    fn check_finds(change: impl FnOnce(&mut Package, &mut Vec<Segment>), expected: &[&str]) {
-        let (mut package, mut segments) = package(&["1.0.0", "1.1.0"]);
-        change(&mut package, &mut segments);
-        assert_eq!(check(&package, &segments).1, expected);
+    fn check_finds(change: impl FnOnce(&mut Package, &mut Vec<VersionRun>), expected: &[&str]) {
+        let (mut package, mut runs) = package(&["1.0.0", "1.1.0"]);
+        change(&mut package, &mut runs);
+        assert_eq!(check(&package, &runs).1, expected);
     }
 
     #[test]
     fn a_consistent_package_has_no_problem() {
-        let (package, segments) = package(&["1.1.0", "1.0.0"]);
+        let (package, runs) = package(&["1.1.0", "1.0.0"]);
         let listed = |version: &str| ListedVersion {
             upload: format!("u{version}"),
             version: version.into(),
@@ -183,11 +182,11 @@ mod tests {
             shasum: "s".into(),
         };
         let expected = vec![listed("1.0.0"), listed("1.1.0")];
-        assert_eq!(check(&package, &segments), (expected, vec![]));
+        assert_eq!(check(&package, &runs), (expected, vec![]));
         check_finds(
-            |package, segments| {
-                segments[0].unpublish(|_| true);
-                package.segments[0].listed = 0;
+            |package, runs| {
+                runs[0].unpublish(|_| true);
+                package.runs[0].listed = 0;
             },
             &[],
         );
@@ -203,9 +202,9 @@ mod tests {
         ] {
             let change = |form: &mut String| *form = form.replace(change.0, change.1);
             let expected = |problem: &str| format!("version 1.0.0: {problem}");
-            check_finds(|_, segments| change(&mut segments[0].full.versions), &[&expected(problem)]);
+            check_finds(|_, runs| change(&mut runs[0].full.versions), &[&expected(problem)]);
             let problem = problem.replace("full record", "abbreviated record");
-            check_finds(|_, segments| change(&mut segments[0].abbreviated.versions), &[&expected(&problem)]);
+            check_finds(|_, runs| change(&mut runs[0].abbreviated.versions), &[&expected(&problem)]);
         }
         check_finds(
             |package, _| package.tags.get_mut("latest").unwrap().version = "3.0.0".into(),
@@ -217,9 +216,9 @@ mod tests {
             &["its highest version that is no prerelease is 1.1.0, not 1.0.0"],
         );
         check_finds(
-            |package, segments| {
-                segments.push(segment("1.0.0"));
-                package.segments.push(SegmentRef { id: "s".into(), listed: 1, size: 1, checksums: None });
+            |package, runs| {
+                runs.push(run("1.0.0"));
+                package.runs.push(RunRef { id: "s".into(), listed: 1, size: 1, checksums: None });
             },
             &["version 1.0.0 is in two segments"],
         );

@@ -1,10 +1,9 @@
 //! The document that a client sends to publish or to change a package, read as a stream.
 //!
-//! The document carries the package's file as a base64 string and may be hundreds of megabytes
-//! long, with its parts in any order. So it is scanned as it arrives: the file is decoded into a
-//! [`Sink`], and everything else is copied into a bounded *skeleton* in which that string is
-//! empty. The scanner only distinguishes strings from structure and does not check the grammar:
-//! the skeleton is malformed exactly when the document is, and [`crate::submission`] parses it.
+//! The document carries the package's file as a base64 string and may be hundreds of megabytes long, with its parts in
+//! any order. So it is scanned while it arrives: the file is decoded into a [`Sink`]. Everything else is copied into a
+//! bounded *envelope*, where the file's string is empty. The scanner only distinguishes strings from structure. It does
+//! not check the grammar: the envelope is malformed exactly if the document is, and [`crate::submission`] parses it.
 
 use crate::base64_decoder::{self, Base64Decoder, Sink};
 use std::fmt;
@@ -13,10 +12,10 @@ use std::fmt;
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Bytes of the document without the file.
-    pub skeleton: usize,
+    pub envelope: usize,
     /// Bytes of the file, decoded.
     pub file: u64,
-    /// Objects and arrays inside each other, at most 64.
+    /// Levels of nested objects and arrays, at most 64.
     pub depth: u32,
 }
 
@@ -24,21 +23,21 @@ pub struct Limits {
 #[derive(Debug, PartialEq, Eq)]
 pub enum DocumentError {
     /// The limit in bytes.
-    SkeletonTooLarge(usize),
+    EnvelopeTooLarge(usize),
     /// The limit in levels.
     TooDeep(u32),
     /// The attachment whose data is not base64.
     Malformed(String),
     /// The attachment that is too large, and the limit in bytes.
     FileTooLarge(String, u64),
-    /// The first file, and the one that is too many.
+    /// The first file, and the second.
     SecondFile(String, String),
 }
 
 impl fmt::Display for DocumentError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            DocumentError::SkeletonTooLarge(limit) => {
+            DocumentError::EnvelopeTooLarge(limit) => {
                 write!(f, "the document without its attachment is larger than {limit} bytes")
             }
             DocumentError::TooDeep(limit) => write!(f, "the document is nested deeper than {limit} levels"),
@@ -68,7 +67,7 @@ impl<E> From<DocumentError> for DocumentReadError<E> {
 
 /// A document without its file, not yet known to be JSON.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Skeleton {
+pub struct Envelope {
     pub bytes: Vec<u8>,
     pub file: Option<File>,
 }
@@ -85,9 +84,9 @@ pub struct File {
 /// Scans a document piece by piece.
 pub struct DocumentReader {
     limits: Limits,
-    skeleton: Vec<u8>,
+    envelope: Vec<u8>,
     state: ScanState,
-    /// One bit for each open object (1) or array (0), the innermost lowest.
+    /// One bit for each open object (1) or array (0), the innermost in the lowest bit.
     nesting: u64,
     depth: u32,
     /// The last structural character was a colon: the next string is a value, not a name.
@@ -104,7 +103,7 @@ pub struct DocumentReader {
 enum ScanState {
     /// Between strings.
     Structure,
-    /// In a string that is copied. `name`: where it starts in the skeleton, if it names a member.
+    /// In a string that is copied. `name`: where it starts in the envelope, if it names a member.
     Text { name: Option<usize>, escaped: bool },
     /// In the string that is decoded.
     Data(Escape),
@@ -122,7 +121,7 @@ impl DocumentReader {
     pub fn new(limits: Limits) -> Self {
         DocumentReader {
             limits: Limits { depth: limits.depth.min(u64::BITS), ..limits },
-            skeleton: Vec::new(),
+            envelope: Vec::new(),
             state: ScanState::Structure,
             nesting: 0,
             depth: 0,
@@ -148,8 +147,8 @@ impl DocumentReader {
     }
 
     /// The end of the document.
-    pub fn finish(self) -> Skeleton {
-        Skeleton { bytes: self.skeleton, file: self.file }
+    pub fn finish(self) -> Envelope {
+        Envelope { bytes: self.envelope, file: self.file }
     }
 
     fn scan_structure<S: Sink>(&mut self, input: &[u8], sink: &mut S) -> Result<usize, DocumentError> {
@@ -190,10 +189,10 @@ impl DocumentReader {
             }
             self.file = Some(File { name: self.attachment.clone(), length: 0 });
             self.decoder = Some(Base64Decoder::new(self.limits.file));
-            sink.begin(&self.skeleton);
+            sink.begin(&self.envelope);
             ScanState::Data(Escape::No)
         } else {
-            let name = (in_object && !self.value).then(|| self.skeleton.len() - 1);
+            let name = (in_object && !self.value).then(|| self.envelope.len() - 1);
             ScanState::Text { name, escaped: false }
         };
         Ok(())
@@ -202,9 +201,9 @@ impl DocumentReader {
     fn scan_text(&mut self, input: &[u8], name: Option<usize>, escaped: bool) -> Result<usize, DocumentError> {
         let end = if escaped { Some(0) } else { memchr::memchr2(b'"', b'\\', input) };
         let used = end.map_or(input.len(), |end| end + 1);
-        let (run, _) = input.split_at(used);
-        self.copy(run)?;
-        match run.last() {
+        let (piece, _) = input.split_at(used);
+        self.copy(piece)?;
+        match piece.last() {
             _ if escaped => self.state = ScanState::Text { name, escaped: false },
             Some(b'\\') => self.state = ScanState::Text { name, escaped: true },
             Some(b'"') => {
@@ -218,7 +217,7 @@ impl DocumentReader {
         Ok(used)
     }
 
-    /// A member's name is complete; it starts at `start` in the skeleton.
+    /// A member's name is complete; it starts at `start` in the envelope.
     fn end_name(&mut self, start: usize) {
         if self.depth > 3 {
             return;
@@ -227,9 +226,9 @@ impl DocumentReader {
         if self.matched + 1 < self.depth {
             return;
         }
-        let literal = self.skeleton.get(start..).unwrap_or_default();
+        let literal = self.envelope.get(start..).unwrap_or_default();
         let Ok(name) = serde_json::from_slice::<String>(literal) else {
-            return; // the parser of the skeleton reports it
+            return; // the parser of the envelope reports it
         };
         match self.depth {
             1 if name == "_attachments" => self.matched = 1,
@@ -264,8 +263,8 @@ impl DocumentReader {
             self.decode(input, sink)?;
             return Ok(input.len());
         };
-        let (run, rest) = input.split_at(end);
-        self.decode(run, sink)?;
+        let (piece, rest) = input.split_at(end);
+        self.decode(piece, sink)?;
         if rest.first() == Some(&b'\\') {
             self.state = ScanState::Data(Escape::Backslash);
         } else {
@@ -293,11 +292,11 @@ impl DocumentReader {
         self.copy(b"\"")
     }
 
-    fn copy(&mut self, run: &[u8]) -> Result<(), DocumentError> {
-        if run.len() > self.limits.skeleton - self.skeleton.len() {
-            return Err(DocumentError::SkeletonTooLarge(self.limits.skeleton));
+    fn copy(&mut self, piece: &[u8]) -> Result<(), DocumentError> {
+        if piece.len() > self.limits.envelope - self.envelope.len() {
+            return Err(DocumentError::EnvelopeTooLarge(self.limits.envelope));
         }
-        self.skeleton.extend_from_slice(run);
+        self.envelope.extend_from_slice(piece);
         Ok(())
     }
 }

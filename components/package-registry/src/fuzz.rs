@@ -2,7 +2,7 @@
 //! over the corpus.
 
 use crate::base64_decoder::Sink;
-use crate::document::{DocumentReadError, DocumentReader, Limits, Skeleton};
+use crate::document::{DocumentReadError, DocumentReader, Envelope, Limits};
 use crate::submission::Submission;
 use crate::tarball::{Contents, TarballError, TarballInspector, Totals};
 use flate2::Compression;
@@ -27,21 +27,21 @@ impl Sink for CollectedFile {
     }
 }
 
-/// The result does not depend on how a document is cut into pieces, and the skeleton is JSON exactly if
+/// The result does not depend on how a document is cut into pieces, and the envelope is JSON exactly if
 /// the document is.
 pub fn document(bytes: &[u8]) {
     let outcome = read(bytes, bytes.len().max(1));
     assert_eq!(read(bytes, bytes.len() % 7 + 1), outcome);
-    let Ok((skeleton, _)) = outcome else { return };
+    let Ok((envelope, _)) = outcome else { return };
     let is_json = |bytes| serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
-    assert_eq!(is_json(&skeleton.bytes), is_json(bytes));
-    if Submission::read(&skeleton).is_ok() {
+    assert_eq!(is_json(&envelope.bytes), is_json(bytes));
+    if Submission::read(&envelope).is_ok() {
         assert!(is_json(bytes));
     }
 }
 
-fn read(bytes: &[u8], piece: usize) -> Result<(Skeleton, CollectedFile), DocumentReadError<Infallible>> {
-    let mut document = DocumentReader::new(Limits { skeleton: LIMIT, file: LIMIT as u64, depth: 64 });
+fn read(bytes: &[u8], piece: usize) -> Result<(Envelope, CollectedFile), DocumentReadError<Infallible>> {
+    let mut document = DocumentReader::new(Limits { envelope: LIMIT, file: LIMIT as u64, depth: 64 });
     let mut file = CollectedFile::default();
     for piece in bytes.chunks(piece) {
         document.feed(piece, &mut file)?;
@@ -49,8 +49,8 @@ fn read(bytes: &[u8], piece: usize) -> Result<(Skeleton, CollectedFile), Documen
     Ok((document.finish(), file))
 }
 
-/// Whether a tarball is accepted does not depend on how it is cut into pieces. Of several errors, the
-/// one that is found first may differ.
+/// Whether a tarball is accepted does not depend on how it is cut into pieces. The first of several errors may depend
+/// on it.
 pub fn tarball(bytes: &[u8]) {
     assert_eq!(inspect(bytes, bytes.len() % 7 + 1).ok(), inspect(bytes, bytes.len().max(1)).ok());
 }
@@ -90,7 +90,7 @@ fn inspect(file: &[u8], piece: usize) -> Result<Contents, TarballError> {
     inspector.finish()
 }
 
-/// The manifest and the totals of an archive as the `tar` crate reads it; `None` if it refuses it.
+/// The manifest and the totals of an archive as the `tar` crate reads it; `None` if the crate refuses it.
 fn read_with_tar(tar: &[u8]) -> Option<(Option<Vec<u8>>, Totals)> {
     let (mut manifest, mut totals) = (None, Totals::default());
     for entry in tar::Archive::new(tar).entries().ok()? {
@@ -127,7 +127,7 @@ mod tests {
         files
     }
 
-    /// Runs each target over the files of the corpus: whole, cut off, and with one byte changed.
+    /// Runs each target over the corpus files: whole, cut off, and with one byte changed.
     #[test]
     fn the_properties_hold_for_the_corpus() {
         for (name, target) in [("document", document as fn(&[u8])), ("tarball", tarball), ("archive", archive)] {

@@ -1,9 +1,9 @@
 //! The fields that an installer acts on: of the `package.json` in a file, and of the document that it was
 //! published with.
 //!
-//! Installers resolve by the document and run the file's scripts and programs, and audits read one of the two.
-//! So the document must agree with the file. Clients write the document in normal forms of their own, with which
-//! it is compared here: npm's (<https://github.com/npm/package-json>), and those of yarn and bun.
+//! Installers resolve by the document, and run the file's scripts and programs. Audits read one of the two. So the
+//! document must agree with the file. Clients write fields into the document in normal forms, which are accepted here:
+//! npm's (<https://github.com/npm/package-json>), yarn's and bun's.
 
 mod bin;
 mod dependency;
@@ -52,7 +52,7 @@ const SCRIPTS: &str = "scripts";
 /// Scripts that run on installation.
 const INSTALL_SCRIPTS: &[&str] = &["preinstall", "install", "postinstall"];
 
-/// The script that installers use if there is a `binding.gyp` and none of these two.
+/// The script that installers use if there is a `binding.gyp`, and no script `preinstall` or `install`.
 const GYP_SCRIPT: &str = "node-gyp rebuild";
 
 /// The fields as they were written. A field with the value `null` is absent.
@@ -63,18 +63,18 @@ pub struct InstallFields {
     fields: BTreeMap<&'static str, Value>,
 }
 
-/// A field of the document that is not the file's.
+/// A field that differs between the document and the file.
 #[derive(Debug, PartialEq)]
 pub struct Difference {
     pub field: &'static str,
-    /// Whether it matters. Otherwise some client writes it so.
+    /// Whether the document may be refused. Otherwise, some client is known to write the field so.
     pub is_error: bool,
-    /// The file's, in normal form; `None` if the file has no such field.
+    /// The file's value in normal form; `None` if the file has no such field.
     pub value: Option<Value>,
 }
 
 impl InstallFields {
-    /// The fields of a `package.json`. The error is that a field has two readings.
+    /// The fields of a `package.json`. An ambiguous field is an error.
     pub fn of_file(name: &PackageName, file: &PackageJson) -> Result<Self, TarballError> {
         let mut fields = BTreeMap::new();
         for field in FIELDS.iter().chain(&[BUNDLED_ALIAS]) {
@@ -89,7 +89,7 @@ impl InstallFields {
         Ok(InstallFields::new(name, fields))
     }
 
-    /// The fields of a document's manifest. The error is the field that has two readings.
+    /// The fields of a document's manifest. The error is the ambiguous field.
     pub fn of_document<'a>(
         name: &PackageName,
         get: impl Fn(&str) -> Option<&'a RawValue>,
@@ -112,7 +112,7 @@ impl InstallFields {
     }
 
     /// Whether a script or a build runs when the package is installed. `has_gyp_file`: whether there is a
-    /// `binding.gyp`, which most installers compile, some also against `gypfile: false`.
+    /// `binding.gyp`. Most installers compile it, some even if `gypfile` is false.
     pub fn has_install_script(&self, has_gyp_file: bool) -> bool {
         has_gyp_file || !self.install_scripts().is_empty()
     }
@@ -146,11 +146,11 @@ impl InstallFields {
                 }
                 _ => (document.normal(field) == value, true),
             };
-            // Installers read other types differently, so they get the normal form.
+            // Installers read unexpected types differently, so metadata gets the normal form.
             let is_odd = !document.is_well_formed(field);
             let is_rewritten = !self.is_written_as(document, field);
             let is_error = is_odd && is_rewritten || !is_equal && is_error;
-            // The file does not have the commands of a folder.
+            // `package.json` does not list the commands of a folder, so the document's list is used.
             let value = if is_equal && *field == "bin" { document.normal(field) } else { value };
             // Some clients follow a path that leads out of the package, or normalize it in another way than npm.
             let leads_out = matches!(*field, "bin" | DIRECTORIES)
@@ -183,7 +183,7 @@ impl InstallFields {
         }
     }
 
-    /// Some clients repeat optional dependencies here.
+    /// The dependencies, without optional ones, which some clients repeat here.
     fn dependencies(&self) -> BTreeMap<String, String> {
         let map = |field| self.fields.get(field).map(dependency::map).unwrap_or_default();
         let (mut dependencies, optional) = (map("dependencies"), map("optionalDependencies"));
@@ -194,8 +194,8 @@ impl InstallFields {
         dependencies
     }
 
-    /// yarn 1 leaves out a name that is among the optional dependencies, which win for an installer; npm 7 writes any
-    /// version of one that is bundled.
+    /// Compares the dependencies. yarn 1 omits a name that is an optional dependency, too, which installers prefer. npm
+    /// 7 writes `*` for a bundled dependency.
     fn compare_dependencies(&self, document: &InstallFields) -> (bool, bool) {
         let (mut ours, mut theirs) = (self.required(document), document.required(self));
         if ours == theirs {
@@ -209,7 +209,7 @@ impl InstallFields {
         (false, ours != theirs)
     }
 
-    /// The meaning of each dependency, without bundled ones of any version, which some clients add.
+    /// The meaning of each dependency, without bundled dependencies of version `*`, which some clients add.
     fn required(&self, other: &InstallFields) -> BTreeMap<String, String> {
         let lists = [self, other].into_iter().flat_map(|fields| {
             let values = [BUNDLED, BUNDLED_ALIAS].into_iter().filter_map(move |name| fields.fields.get(name));
@@ -235,7 +235,7 @@ impl InstallFields {
         }
     }
 
-    /// Under both names; which of the two counts depends on the client.
+    /// Compares both names of the field, because clients differ in which name they read.
     fn bundles_like(&self, document: &InstallFields) -> bool {
         let all = |fields: &InstallFields| -> BTreeSet<BTreeSet<String>> {
             let values = [BUNDLED, BUNDLED_ALIAS].iter().filter_map(|name| fields.fields.get(name));
@@ -265,13 +265,13 @@ impl InstallFields {
         INSTALL_SCRIPTS.iter().filter_map(script).collect()
     }
 
-    /// npm and yarn write the script of a `binding.gyp` into the document, also of one that is not packed.
+    /// npm and yarn write the script of a `binding.gyp` into the document, even if the file is not packed.
     fn compare_scripts(&self, document: &InstallFields, has_gyp_file: bool) -> (bool, bool) {
         let (ours, mut theirs) = (self.install_scripts(), document.install_scripts());
         let is_gyp = theirs.get("install").is_some_and(|script| script == GYP_SCRIPT);
         if is_gyp && !ours.contains_key("install") {
             theirs.remove("install");
-            // Beside a script `preinstall`, only yarn classic writes it; npm runs none then.
+            // If there is a script `preinstall`, only yarn classic writes this script, and npm does not run it.
             let is_run = has_gyp_file && !ours.contains_key("preinstall");
             return (ours == theirs && is_run, ours != theirs);
         }
@@ -294,7 +294,7 @@ impl InstallFields {
             return (true, false);
         }
         if let Some(folder) = self.bin_folder().filter(|_| ours.is_empty()) {
-            // Clients list the folder's files, some with hidden ones and some without.
+            // Clients list the folder's files; some include hidden files.
             let is_of_folder = |(name, path): (&String, &String)| {
                 let is_below =
                     folder.is_empty() || path.strip_prefix(folder.as_str()).is_some_and(|path| path.starts_with('/'));
@@ -319,7 +319,7 @@ impl InstallFields {
 }
 
 impl Difference {
-    /// The field for a record in metadata, in place of the document's value.
+    /// The value that metadata has in place of the document's.
     pub fn corrected(&self, published: Option<&RawValue>) -> Option<Value> {
         if self.field != SCRIPTS {
             return self.value.clone();
@@ -333,7 +333,7 @@ impl Difference {
         (!scripts.is_empty()).then_some(Value::Object(scripts))
     }
 
-    /// Whether a record must not repeat the published member of this name.
+    /// Whether the correction replaces the published member of this name.
     pub fn replaces(&self, name: &str) -> bool {
         name == self.field || self.field == BUNDLED && name == BUNDLED_ALIAS
     }

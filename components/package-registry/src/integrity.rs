@@ -1,5 +1,5 @@
-//! The digests and the length of a package file, computed here and compared with those that the
-//! publisher declared. Only computed ones are served.
+//! The digests and the length of a package file: computed here, and compared with the publisher's declarations. Only
+//! computed values are served.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -65,7 +65,7 @@ impl Integrity {
         let mut sha1 = [0; 20];
         hex::decode_to_slice(shasum, &mut sha1).ok()?;
         let integrity = Integrity { sha512, sha1 };
-        // Capital digits were not written, so they are damage.
+        // The registry writes lower-case digits, so capital digits are damage.
         (integrity.shasum() == shasum).then_some(integrity)
     }
 
@@ -111,7 +111,7 @@ pub enum Mismatch {
     /// `dist.integrity` has no hash of a known algorithm.
     Unverifiable,
     Shasum,
-    /// DeclaredDigests and received, in bytes.
+    /// The declared and the received length, in bytes.
     Length(u64, u64),
 }
 

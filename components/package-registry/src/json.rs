@@ -1,7 +1,7 @@
 //! JSON objects whose members keep their order and their text.
 //!
-//! Package manifests are written by many programs, with fields of varying types. They are stored
-//! and served byte for byte, so that parsing them loses nothing.
+//! Many programs write package manifests, with fields of varying types. Fields are stored and served byte for byte, so
+//! that parsing loses nothing.
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
@@ -11,8 +11,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 
-/// The most members of one object. A client could otherwise have a megabyte of text take ten of memory; the largest
-/// packages have some ten thousand versions.
+/// The most members of one object. Without the limit, a megabyte of text could take ten of memory. The largest packages
+/// have some ten thousand versions.
 const MAX_MEMBERS: usize = 200_000;
 
 /// The members of one JSON object, in the order in which they were written, each name once.
@@ -20,7 +20,7 @@ const MAX_MEMBERS: usize = 200_000;
 pub struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Members<'a> {
-    /// Reads an object. The error is that of another type, or of a name that occurs twice.
+    /// Reads an object. Another type, or a name that occurs twice, is an error.
     pub fn read(text: &'a str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
@@ -81,8 +81,8 @@ pub fn string(value: &RawValue) -> Option<String> {
     serde_json::from_str(value.get()).ok()
 }
 
-/// The value, unless an object in it has two members of one name that differ, of which some programs use the first and
-/// some the last, or it is nested deeper than 127 levels, at which the parser ends.
+/// The value; `None` if an object in it has two different members of one name: some programs use the first, and some
+/// the last. Also `None` if the value is nested deeper than 127 levels, the parser's limit.
 pub fn unambiguous(value: &RawValue) -> Option<Value> {
     serde_json::from_str(value.get()).ok().map(|Unambiguous(value)| value)
 }
@@ -213,8 +213,8 @@ impl<'de> Visitor<'de> for Strings<'_> {
     }
 }
 
-/// Whether every client reads the text as the same JSON: some refuse a string with half of a surrogate pair, or a
-/// number that no double holds, and with it all that stands beside it.
+/// Whether every client can read the JSON. Because of half a surrogate pair in a string, or a number beyond a double's
+/// range, some clients refuse the whole document.
 pub fn is_portable(value: &RawValue) -> bool {
     serde_json::from_str::<Value>(value.get()).is_ok()
 }

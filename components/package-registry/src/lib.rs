@@ -28,10 +28,10 @@
 //! | `GET <prefix>/-/package/:name/access`, `…/owners` | the same, and the maintainers, as pnpm asks for them | `api/visibility.rs`, `api/owners.rs` |
 //! | `PUT <prefix>/-/package/:name/owners`, `DELETE …/owners/:user` | refused with the reason | `api/owners.rs` |
 //! | `POST <prefix>/-/npm/v1/security/advisories/bulk`, `…/audits/quick`, `…/audits` | no advisories are known, or 307 to the registry in `registry_forward_url` | `api/audit.rs` |
-//! | `PUT` of any other package document at group or instance level | 405 with the project's address | `api/misdirected.rs` |
+//! | `PUT` of any other package document at group or instance level | 405 with the project's address | `api/publish_above_project.rs` |
 //! | `GET <prefix>/-/_view/starredByUser` | no stars | `api/stars.rs` |
 //!
-//! A read of a name that is not here goes to the registry in `registry_forward_url` (`api/forward.rs`).
+//! A read of an absent name is redirected to the registry in `registry_forward_url` (`api/forward.rs`).
 //!
 //! Administrators only, below `/api/v4/maintenance/package-registry`:
 //!
@@ -42,56 +42,56 @@
 //!
 //! # Keys
 //!
-//! Below `package-registry/v1/`. `<project>` is an id, and the incarnation of a project whose id a deleted one
-//! had ([`directory::project::ProjectKey`]). Blobs are written once; only roots are replaced, by compare-and-swap,
-//! and always last. Uploads and segments have time-ordered ids, so [`kit::gc`] sees the age of an
-//! unreachable one in its key, and removes it.
+//! Below `package-registry/v1/`. `<project>` is an id; if a deleted project had the id before, also the incarnation
+//! ([`directory::project::ProjectKey`]). Blobs are written once. Only roots are replaced, by compare-and-swap, and
+//! always last. Uploads and version runs have time-ordered ids, so [`kit::gc`] reads the age of an unreachable blob
+//! from its key.
 //!
 //! | key | kind | contents |
 //! |---|---|---|
-//! | `package/<project>/<name>` | root | a package: tags, segments with a checksum of each blob, revision ([`package`]) |
-//! | `name/<name>` | root | projects that may have a package of this name, the one that published last at the end |
+//! | `package/<project>/<name>` | root | a package: tags, version runs with a checksum of each blob, revision ([`package`]) |
+//! | `name/<name>` | root | projects that may have a package of this name, the last publisher at the end |
 //! | `version/<name>/<version>` | root | projects that may have this version of a scoped name, and which of them claimed it last |
 //! | `project/<project>` | root | names of the packages that a project may have, up to 512 (`store/package_names.rs`) |
 //! | `projects` | root | projects that may have packages |
-//! | `segment/<id>/index` | blob | sorted lines: version, upload, time, state ([`segment::Index`]) |
-//! | `segment/<id>/full`, `segment/<id>/abbreviated` | blob | records and times in the form of metadata ([`segment::FormRecords`]) |
+//! | `segment/<id>/index` | blob | sorted lines: version, upload, time, state ([`version_run::Index`]) |
+//! | `segment/<id>/full`, `segment/<id>/abbreviated` | blob | records and times in the form of metadata ([`version_run::FormRecords`]) |
 //! | `upload/<id>` | blob | a file's size, digests, publisher with incarnation, and a checksum for each chunk |
-//! | `upload/<id>/about` | blob | latest fields: readme, description and other members that full metadata shows while the version is the latest |
-//! | `upload/<id>/attestations` | blob | provenance, if there is any, as it is served |
+//! | `upload/<id>/about` | blob | package-level fields: readme, description and other members that full metadata shows while the version is the latest |
+//! | `upload/<id>/attestations` | blob | provenance as it is served; optional |
 //! | `gc/<run>/…` | blob | the marks of a run of [`kit::gc`] |
 //! | `rate/caller/<slot>`, `rate/address/<slot>` | root | counted requests, if a limit is set ([`kit::rate_limit`]) |
-//! | `rate/lookup/<slot>`, `rate/search/<slot>` | root | the same for limits that are on by default |
+//! | `rate/lookup/<slot>`, `rate/search/<slot>` | root | counted requests, for limits that are on by default |
 //! | `upload/<id>/<n>` | blob | chunk `n` of the file, 1 MiB each but the last |
 //!
-//! Further names of a project's packages are below `package-registry/v2/`, in roots `project/<project>/<digits>`. A
-//! host does not serve a component that reads format 1 only from a store that has some.
+//! Further names of a project's packages are below `package-registry/v2/`, in roots `project/<project>/<digits>`. If a
+//! store has such keys, a host refuses a component that reads format 1 only.
 //!
 //! # Cost
 //!
-//! In addition to reading the caller and the project: the token and the catalog's root, and the directory's records
-//! anew if the root has moved (`directory::record_cache`); likewise after the body of a write. An instance
-//! caches blobs, which saves most of their reads, and rendered metadata, plain and in gzip, so that a repeated request
-//! costs no more than a 304 (`api/metadata.rs`). *k* is the number of segments: at most about 4 for every
-//! fourfold growth of the metadata from 16 KiB to 1 MiB, then 1 for each MiB or more.
+//! Besides the caller and the project, a request reads the token and the catalog's root; if the root has changed, also
+//! the directory's records (`directory::record_cache`). A write reads them again after its body. An instance caches
+//! blobs, which saves most of their reads. It also caches rendered metadata, plain and in gzip, so that a repeated
+//! request costs no more than a 304 (`api/metadata.rs`). *k* is the number of version runs. For every fourfold growth
+//! of the metadata from 16 KiB to 1 MiB, it is about 4 at most; then 1 for each MiB or more.
 //!
-//! An index is compared with its checksum when it is read from the store, and a segment that is merged or changed as
-//! a whole; forms that metadata is copied from are not: `fsck` compares them.
+//! An index or a form is compared with its checksum when it is read from the store. All blobs of a run are compared
+//! before the run is merged or changed.
 //!
 //! | request | operations |
 //! |---|---|
 //! | metadata known to the client (304) | get package |
-//! | metadata | get package, *k* forms, and for the full form the latest fields |
+//! | metadata | get package, *k* forms, and for the full form the package-level fields |
 //! | one version | get package, up to *k* indexes, one form |
 //! | file | get package, up to *k* indexes, upload, each chunk; of files up to 8 MiB, an instance keeps 8 MiB of chunks that it has read twice |
 //! | tags | get package |
 //! | attestations | get package, up to *k* indexes, the attestations |
 //! | set, remove a tag | get settings, get package, up to *k* indexes; swap package |
-//! | publish a new version | get settings, get `name`, get package, *k* indexes, the merged segments, once each segment without checksums; set each chunk, upload, latest fields, attestations if there are any, 3 blobs of a segment; swap package. Of a scoped name: one counter and swap for the list of projects with the version; and if the scope is the top-level namespace's path, the packages of the other projects in it. On a store where this takes more than half a second, that swap is made again at the end |
+//! | publish a new version | get settings, get `name`, get package, *k* indexes, the merged runs, once each run without checksums; set each chunk, upload, package-level fields, attestations if there are any, 3 blobs of a run; swap package. Of a scoped name: one counter and swap for the list of projects with the version; and if the scope is the top-level namespace's path, the packages of the other projects in it. On a store where this takes more than half a second, that swap is made again at the end |
 //! | publish a new package | the same, and before the package swap `projects`, the lists of `project` from the first that is not full, and `name`; one counter for each root that is created |
-//! | deprecate | get settings, get package, *k* indexes, the segments that change; set these; swap package |
-//! | unpublish | get settings, get package, all segments; set those that change; swap package; delete chunks |
-//! | search | get the lists of `project`, up to 4,000 packages, and the latest fields that the instance has not cached; for a name of several projects get `name`; at group and instance level before that `projects`, and `project` of up to 20,000; for each result upload, publisher and the maintainers that are not cached |
+//! | deprecate | get settings, get package, *k* indexes, the runs that change; set these; swap package |
+//! | unpublish | get settings, get package, all runs; set those that change; swap package; delete chunks |
+//! | search | get the lists of `project`, up to 4,000 packages, and the package-level fields that the instance has not cached; for a name of several projects get `name`; at group and instance level before that `projects`, and `project` of up to 20,000; for each result upload, publisher and the maintainers that are not cached |
 //! | list | get the lists of `project`, up to 20,000 packages, and up to 64 MiB of their indexes; by status also their abbreviated forms; for each version that is shown a form, the upload and the publisher; at group level before that as a search |
 //! | audit that may be forwarded | for each scope the entry of its path; at project level get `project`; at group level `projects`, and up to 4,000 of `project` or `name`; at instance level up to 4,000 of `name`; for each that is found a package |
 //! | a step of gc | 200 packages and their indexes, of which about 1,000 versions of deleted projects are removed from lists; or 524,288 marks of the run, to sort them; or 5,000 keys, a page of sorted marks or two for each batch of them, and the removed blobs |
@@ -101,10 +101,10 @@
 //! # Life of a publication
 //!
 //! `api/access.rs` checks the caller's rights before the body is read, and again when it has been read. While the body
-//! arrives, [`document`] separates the file from the rest, [`base64_decoder`], [`integrity`] and [`tarball`]
-//! decode, hash and inspect it, and [`store::Staging`] writes it in chunks. Then [`submission`] and [`manifest`] check
-//! the rest, with the file's [`install_fields`], and render the records, [`segment`] merges them with older ones,
-//! [`package`] adds the version, and one swap makes it visible (`api/publish.rs`).
+//! arrives, [`document`] separates the file from the rest, [`base64_decoder`], [`integrity`] and [`tarball`] decode,
+//! hash and inspect it, and [`store::Staging`] writes it in chunks. Then [`submission`] and [`manifest`] check the rest
+//! against the file's [`install_fields`], and render the records. [`version_run`] merges them with older records, and
+//! [`package`] adds the version. One swap makes it visible (`api/publish.rs`).
 
 pub mod api;
 mod base64_decoder;
@@ -129,9 +129,9 @@ mod provenance;
 mod publisher;
 mod route;
 mod search;
-mod segment;
 mod store;
 mod submission;
 mod tarball;
 mod version;
 mod version_range;
+mod version_run;

@@ -1,5 +1,5 @@
-//! The manifest of one version, as it was published, and the two records of it in metadata: the full
-//! one for people and resolvers, and the abbreviated one for installers.
+//! The published manifest of one version, and its two records in metadata: the full record for people and resolvers,
+//! and the abbreviated record for installers.
 //!
 //! Fields keep their published text and type: programs write `author`, `bin` and `license` in several
 //! shapes. Only fields that an installation depends on are checked.
@@ -17,11 +17,11 @@ use std::fmt::{self, Write as _};
 /// Largest manifest, in bytes, without its readme.
 pub const MAX_SIZE: usize = 2 * 1024 * 1024;
 
-/// Stands in stored records for the URL of the registry, which depends on the request. JSON text
-/// cannot contain this character.
+/// The placeholder in stored records for the registry's URL, which depends on the request. JSON text cannot contain
+/// this character.
 pub const URL_PLACEHOLDER: char = '\u{1}';
 
-/// The fields of an abbreviated record: those that an installer needs to build a tree
+/// The fields of an abbreviated record, which an installer needs to build a tree
 /// (<https://github.com/npm/registry/blob/main/docs/responses/package-metadata.md#abbreviated-version-object>).
 const ABBREVIATED: &[&str] = &[
     "name",
@@ -51,7 +51,7 @@ const ABBREVIATED_REGISTRY_FIELDS: &[&str] = &["deprecated", "dist", "hasInstall
 const OBJECT_FIELDS: &[&str] =
     &["dependencies", "optionalDependencies", "devDependencies", "peerDependencies", "peerDependenciesMeta"];
 
-/// Fields that the registry writes, so a published value is dropped. The readme is shown for the package.
+/// Fields that the registry writes; published values are dropped. Metadata shows the readme once, for the package.
 const REGISTRY_FIELDS: &[&str] = &[
     "_id",
     "dist",
@@ -69,11 +69,11 @@ const REGISTRY_FIELDS: &[&str] = &[
     "_shasum",
 ];
 
-/// A member that changes the prototype of an object, instead of being added, in programs that assign it.
+/// If a program assigns this member, it changes the object's prototype instead of adding a member.
 const PROTOTYPE: &str = "__proto__";
 
 /// Fields that the full metadata of a package repeats from its latest version.
-const LATEST_FIELDS: &[&str] =
+const PACKAGE_LEVEL_FIELDS: &[&str] =
     &["description", "homepage", "keywords", "repository", "author", "contributors", "bugs", "license"];
 
 /// Largest readme, in bytes, that metadata shows; the rest is cut off.
@@ -94,7 +94,7 @@ pub enum ManifestError {
     TooLarge(usize),
     /// A field in which an object has two members of one name.
     Ambiguous(&'static str),
-    /// A field that is not that of the file; both as JSON.
+    /// A field that differs from the file's; both values as JSON.
     Differs { field: &'static str, published: String, file: String },
 }
 
@@ -183,8 +183,8 @@ impl<'a> Manifest<'a> {
         if size > MAX_SIZE { Err(ManifestError::TooLarge(size)) } else { Ok(manifest) }
     }
 
-    /// Compares the fields that an installer acts on with those of the file. Of the fields that differ, records
-    /// have the file's; `are_errors`: whether the first one is an error instead.
+    /// Compares the fields that an installer acts on with the file's. Records get the file's values of the fields that
+    /// differ. If `are_errors`, the first difference that matters is an error instead.
     pub fn reconcile(
         &mut self,
         file: &InstallFields,
@@ -213,7 +213,7 @@ impl<'a> Manifest<'a> {
         DeclaredDigests { integrity: text("integrity"), shasum: text("shasum"), length: None }
     }
 
-    /// The message with which the version was published as deprecated, if it was.
+    /// The deprecation message that the version was published with, if any.
     pub fn deprecated(&self) -> Option<String> {
         self.members.get("deprecated").and_then(json::string).filter(|message| !message.is_empty())
     }
@@ -240,8 +240,8 @@ impl<'a> Manifest<'a> {
         record
     }
 
-    /// A record without its closing brace. It starts with `deprecated`, if it has it, so that the
-    /// message can be changed without reading the rest (see [`set_deprecated`]).
+    /// A record without its closing brace. If it has `deprecated`, it starts with it, so that the message can be
+    /// changed without reading the rest (see [`set_deprecated`]).
     fn record(&self, values: &RegistryValues, keep: impl Fn(&str) -> bool) -> String {
         let mut record = String::from("{");
         let kept = self.members.iter().filter(|(name, value)| {
@@ -294,12 +294,12 @@ impl<'a> Manifest<'a> {
         record
     }
 
-    /// The fields that full metadata shows for the whole package while this is its latest
-    /// version, as members to append to an object: each starts with a comma. `readme` is the one
-    /// beside the manifest; the manifest's own comes first.
-    pub fn latest_fields(&self, readme: Option<&RawValue>) -> String {
+    /// The package-level fields: full metadata shows them for the whole package while this version is the latest. They
+    /// are members to append to an object, each with a comma before it. `readme` is the readme beside the manifest; the
+    /// manifest's own takes precedence.
+    pub fn package_level_fields(&self, readme: Option<&RawValue>) -> String {
         let mut latest = String::new();
-        for (name, value) in self.members.iter().filter(|(name, _)| LATEST_FIELDS.contains(name)) {
+        for (name, value) in self.members.iter().filter(|(name, _)| PACKAGE_LEVEL_FIELDS.contains(name)) {
             latest.push(',');
             push_member(&mut latest, name, value.get());
         }
@@ -321,7 +321,7 @@ pub fn cut_readme(readme: &str) -> &str {
     readme.get(..readme.floor_char_boundary(MAX_README)).unwrap_or(readme)
 }
 
-/// Appends a member, after a comma unless it is the first one or a comma is there.
+/// Appends a member. A comma precedes it, unless the member is the first or a comma is there.
 fn push_member(object: &mut String, name: &str, value: &str) {
     if !object.is_empty() && !object.ends_with(['{', ',']) {
         object.push(',');
@@ -336,7 +336,8 @@ pub fn to_json(record: &str) -> String {
     record.replace(URL_PLACEHOLDER, "\\u0001")
 }
 
-/// Whether a version has these two records. The abbreviated one has some members of the full one, in the same order.
+/// Whether two records are of one version. The abbreviated record has some members of the full record, in the same
+/// order.
 pub fn is_abbreviation(abbreviated: &Members, full: &Members) -> bool {
     let is_kept = |name: &str| ABBREVIATED.contains(&name) || ABBREVIATED_REGISTRY_FIELDS.contains(&name);
     let kept = full.iter().filter(|(name, _)| is_kept(name)).map(|(name, value)| (name, value.get()));
@@ -345,7 +346,7 @@ pub fn is_abbreviation(abbreviated: &Members, full: &Members) -> bool {
 
 const DEPRECATED: &str = "{\"deprecated\":";
 
-/// The record with another deprecation message; an empty one removes the deprecation.
+/// The record with another deprecation message; an empty message removes the deprecation.
 pub fn set_deprecated(record: &str, message: &str) -> String {
     let rest = match record.strip_prefix(DEPRECATED) {
         Some(message) => message.split_at(json::string_length(message)).1.trim_start_matches(','),

@@ -1,4 +1,4 @@
-//! Renders the metadata of a package by copying the records that its segments hold.
+//! Renders the metadata of a package by copying the records in its version runs.
 
 use crate::json;
 use crate::manifest::{self, MAX_README, cut_readme};
@@ -11,8 +11,8 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Part of every entity tag, so that a new build does not confirm a document that an older one rendered
-/// differently. To be raised with every change of the rendering.
+/// Part of every entity tag: a new build must not confirm a document that an older build rendered differently. Raise it
+/// with every change of the rendering.
 const RENDERING_VERSION: &str = "2";
 
 /// Documents below this size, in bytes, are not compressed: they fit into one packet.
@@ -48,8 +48,8 @@ impl Representation<'_> {
         tag
     }
 
-    /// The key of the rendered document in the instance's cache. Event ids are unique across packages, and
-    /// the address and the maintainers are part of the key because their checksum in the entity tag may collide.
+    /// The key of the rendered document in the instance's cache. Event ids are unique across packages. The key has the
+    /// address and the maintainers, because their checksum in the entity tag may collide.
     pub fn cache_key(&self, entity_tag: &str) -> String {
         ["metadata/", entity_tag, "/", self.url, "/", self.maintainers].concat()
     }
@@ -59,10 +59,10 @@ impl Representation<'_> {
 pub struct Metadata<'a> {
     pub name: &'a PackageName,
     pub package: &'a Package,
-    /// The lines `versions` and `times` of each segment, oldest first, in the form asked for.
+    /// The lines `versions` and `times` of each run, oldest first, in the requested form.
     pub forms: Vec<(&'a [u8], &'a [u8])>,
-    /// The last members of the full form; `None` renders the abbreviated one.
-    pub latest_fields: Option<&'a [u8]>,
+    /// The last members of the full form; `None` renders the abbreviated form.
+    pub package_level_fields: Option<&'a [u8]>,
     /// Address of the registry without a trailing slash, as the request used it.
     pub url: &'a str,
     /// The maintainers in the full form, as JSON.
@@ -79,10 +79,10 @@ impl Metadata<'_> {
         let copied: usize = self.forms.iter().map(|(versions, times)| versions.len() + times.len()).sum();
         let listed = usize::try_from(package.listed()).unwrap_or_default();
         let mut out =
-            Vec::with_capacity(copied + listed * url.len() + self.latest_fields.map_or(0, <[u8]>::len) + 1024);
+            Vec::with_capacity(copied + listed * url.len() + self.package_level_fields.map_or(0, <[u8]>::len) + 1024);
 
         let mut opening = String::from("{");
-        match self.latest_fields {
+        match self.package_level_fields {
             Some(_) => {
                 let revision = json::quoted(&package.revision_id());
                 let _ = write!(opening, "\"_id\":{name},\"_rev\":{revision},\"name\":{name}");
@@ -107,19 +107,19 @@ impl Metadata<'_> {
         }
         end_members(&mut out);
         out.push(b'}');
-        if let Some(fields) = self.latest_fields {
+        if let Some(fields) = self.package_level_fields {
             out.extend_from_slice(b",\"maintainers\":");
             out.extend_from_slice(self.maintainers.as_bytes());
-            out.extend_from_slice(&present_fields(fields));
+            out.extend_from_slice(&current_fields(fields));
         }
         out.push(b'}');
         out
     }
 }
 
-/// The latest fields as this build writes them: without the maintainers that the publisher wrote, which need not be the
-/// project's, and with a readme of bounded length.
-fn present_fields(fields: &[u8]) -> Cow<'_, [u8]> {
+/// The package-level fields as this build writes them: without the publisher's list of maintainers, which may differ
+/// from the project's, and with a readme of bounded length.
+fn current_fields(fields: &[u8]) -> Cow<'_, [u8]> {
     const MAINTAINERS: &str = "maintainers";
     if fields.len() <= MAX_README && memchr::memmem::find(fields, MAINTAINERS.as_bytes()).is_none() {
         return Cow::Borrowed(fields);
@@ -142,7 +142,7 @@ pub fn tags(package: &Package) -> String {
     format!("{{{}}}", members.collect::<Vec<_>>().join(","))
 }
 
-/// The record of one version, as JSON. `record` is as it is stored.
+/// The record of one version, as JSON. `record` is in stored form.
 pub fn version(record: &[u8], url: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(record.len() + url.len());
     copy_with_url(&mut out, record, inside_string(url).as_bytes());
@@ -195,9 +195,9 @@ fn end_members(out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::package::SegmentRef;
-    use crate::segment::{IndexEntry, Segment, VersionState};
+    use crate::package::RunRef;
     use crate::version::Version;
+    use crate::version_run::{IndexEntry, VersionRun, VersionState};
     use kit::Timestamp;
     use serde_json::{Value, json};
 
@@ -208,30 +208,36 @@ mod tests {
     fn package(versions: &[&str]) -> Package {
         let mut package = Package::new(Timestamp::from_millis(0));
         for version in versions {
-            let segment = SegmentRef { id: "s".into(), listed: 1, size: 1, checksums: None };
+            let run = RunRef { id: "s".into(), listed: 1, size: 1, checksums: None };
             let version = Version::parse(version).unwrap();
-            package.publish(&version, "latest", "u", 0, segment, Timestamp::from_millis(0)).unwrap();
+            package.publish(&version, "latest", "u", 0, run, Timestamp::from_millis(0)).unwrap();
         }
         package.record_change("e", Timestamp::from_millis(1000));
         package
     }
 
-    fn render(versions: &[&[&str]], latest_fields: Option<&[u8]>) -> Value {
+    fn render(versions: &[&[&str]], package_level_fields: Option<&[u8]>) -> Value {
         let name = PackageName::parse("@a/b").unwrap();
         let package = package(&versions.concat());
-        let segments: Vec<Segment> = versions
+        let runs: Vec<VersionRun> = versions
             .iter()
             .map(|versions| {
-                Segment::merge(versions.iter().map(|version| {
+                VersionRun::merge(versions.iter().map(|version| {
                     let record =
                         format!("{{\"version\":\"{version}\",\"tarball\":\"{}/x\"}}", manifest::URL_PLACEHOLDER);
-                    Segment::of(&entry(version), &record, &record)
+                    VersionRun::of(&entry(version), &record, &record)
                 }))
             })
             .collect();
-        let forms = segments.iter().map(|s| (s.full.versions.as_bytes(), s.full.times.as_bytes())).collect();
-        let metadata =
-            Metadata { name: &name, package: &package, forms, latest_fields, url: "http://x/\"y", maintainers: "[]" };
+        let forms = runs.iter().map(|s| (s.full.versions.as_bytes(), s.full.times.as_bytes())).collect();
+        let metadata = Metadata {
+            name: &name,
+            package: &package,
+            forms,
+            package_level_fields,
+            url: "http://x/\"y",
+            maintainers: "[]",
+        };
         serde_json::from_slice(&metadata.render()).unwrap()
     }
 
@@ -260,7 +266,7 @@ mod tests {
         assert_eq!(document["time"]["1.0.0"], "1970-01-01T00:00:00.000Z");
     }
 
-    /// Earlier builds stored the whole one.
+    /// Earlier builds stored the whole readme.
     #[test]
     fn a_long_readme_is_cut() {
         let readme = format!("{}é", "x".repeat(MAX_README - 1));
@@ -279,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_without_versions_render_nothing() {
+    fn runs_without_versions_render_nothing() {
         let document = render(&[&[], &["1.0.0"], &[]], None);
         assert_eq!(document["versions"].as_object().unwrap().len(), 1);
         assert_eq!(render(&[], None)["versions"], json!({}));

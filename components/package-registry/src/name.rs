@@ -33,8 +33,8 @@ impl PackageName {
         Some(self.0.strip_prefix('@')?.split_once('/')?.0)
     }
 
-    /// Whether the scope is the path of this top-level namespace, as at instance level: paths are the same in any
-    /// letter case.
+    /// Whether the scope is the path of this top-level namespace, as instance level requires. Letter case does not
+    /// matter in paths.
     pub fn is_below(&self, root: &str) -> bool {
         self.scope().is_some_and(|scope| scope.eq_ignore_ascii_case(root))
     }
@@ -49,8 +49,8 @@ impl PackageName {
         format!("{}-{version}.tgz", self.base())
     }
 
-    /// The version in the name of a file, which may start with the scope as well. It need not exist or be
-    /// a valid version.
+    /// The version in a file's name, which may start with the scope. The version may be absent from the package, or
+    /// invalid.
     pub fn version_of_file<'a>(&self, file: &'a str) -> Option<&'a str> {
         let without_scope = match file.strip_prefix('@') {
             Some(_) => file.strip_prefix(self.0.strip_suffix(self.base())?)?,
@@ -66,8 +66,8 @@ impl fmt::Display for PackageName {
     }
 }
 
-/// Whether a URL may name this text as a package. It need not be a valid name; the reference service
-/// refuses text that would be another path.
+/// Whether a URL may have this text as a package's name, valid or not. The reference service refuses text that would be
+/// another path.
 pub fn is_file_path(text: &str) -> bool {
     let inner = text.strip_prefix('@').unwrap_or(text);
     !text.contains(char::is_control)

@@ -3,15 +3,15 @@
 /// The media type of abbreviated metadata.
 pub const ABBREVIATED: &str = "application/vnd.npm.install-v1+json";
 
-/// Whether `Accept` asks for abbreviated metadata. It must be named: a client that sends nothing,
-/// or accepts anything, needs the full document.
+/// Whether `Accept` asks for abbreviated metadata. It must name the media type: a client that sends nothing, or accepts
+/// anything, needs the full document.
 pub fn wants_abbreviated(accept: Option<&str>) -> bool {
     let accept = accept.unwrap_or_default();
     let abbreviated = quality(accept, ABBREVIATED).unwrap_or_default();
     abbreviated > 0.0 && abbreviated >= quality(accept, "application/json").unwrap_or_default()
 }
 
-/// Whether `Accept` asks for JSON by name, and not only for anything.
+/// Whether `Accept` names JSON; `*/*` does not count.
 pub fn wants_json(accept: Option<&str>) -> bool {
     quality(accept.unwrap_or_default(), "application/json").is_some_and(|quality| quality > 0.0)
 }
@@ -35,8 +35,8 @@ fn quality(accept: &str, name: &str) -> Option<f32> {
     })
 }
 
-/// Whether the client has the representation that `entity_tag` identifies (RFC 9110 §13.1.2).
-/// `if_none_match` are all values of that header.
+/// Whether the client has the representation that `entity_tag` identifies (RFC 9110 §13.1.2). `if_none_match` has all
+/// values of the header.
 pub fn is_known<'a>(if_none_match: impl IntoIterator<Item = &'a str>, entity_tag: &str) -> bool {
     if_none_match.into_iter().flat_map(|value| value.split(',')).map(str::trim).any(|known| {
         // A proxy that compresses marks the tag as weak; the comparison is weak for that reason.

@@ -1,5 +1,5 @@
-//! A package: its tags and its segments. It is small and replaced as a whole, so a change is visible
-//! entirely or not at all.
+//! A package: its tags and its version runs. It is small and replaced as a whole, so a change is visible entirely or
+//! not at all.
 
 mod events;
 mod messages;
@@ -12,20 +12,20 @@ pub use messages::{MessageChange, MessageChanges, SentMessage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// Event ids that a package keeps. A change whose outcome was lost is recognised as long as fewer
-/// changes followed it.
+/// The event ids that a package keeps. A change whose outcome was lost is recognised as long as fewer changes than this
+/// have followed it.
 const REMEMBERED_EVENTS: usize = 32;
 
 /// Most tags a package can have, so that it stays small.
 pub const MAX_TAGS: usize = 1000;
 
-/// Most bytes that the segments of a package can have ([`Package::stored`]). Metadata is rendered in memory,
-/// which takes about three times as much with the compressed document, and clients send it back to deprecate
-/// or unpublish a version, with addresses and times, in at most [`crate::api::publish::MAX_SKELETON`].
+/// Most bytes of all version runs of a package ([`Package::stored`]). Metadata is rendered in memory, which takes about
+/// three times as much, with the compressed document. To deprecate or unpublish a version, clients send metadata back,
+/// with addresses and times, in at most [`crate::api::publish::MAX_ENVELOPE`].
 pub const MAX_STORED: u64 = 24 << 20;
 
-/// Most bytes that one segment can have. It is read as a whole, and the store takes values of 32 MiB.
-pub const MAX_SEGMENT: u64 = 16 << 20;
+/// Most bytes of one version run. It is read as a whole, and the store takes values of up to 32 MiB.
+pub const MAX_RUN: u64 = 16 << 20;
 
 /// The tag that installers use when none is named.
 pub const LATEST: &str = "latest";
@@ -42,29 +42,29 @@ pub struct Package {
     /// The last publication.
     pub published: Timestamp,
     /// Oldest first.
-    pub segments: Vec<SegmentRef>,
+    pub runs: Vec<RunRef>,
     /// Tags that were set; [`Package::dist_tags`] adds a computed `latest`.
     pub tags: BTreeMap<String, Tag>,
-    /// The highest version that is listed.
+    /// The highest listed version.
     pub highest: Option<Version>,
-    /// The highest one that is no prerelease. Old builds did not store it, so it may be unknown as long as
-    /// the highest one is a prerelease.
+    /// The highest listed version that is no prerelease. Old builds did not store it, so it may be unknown while the
+    /// highest version is a prerelease.
     pub highest_stable: Option<Version>,
     pub messages: MessageChanges,
-    /// The upload of the latest version, whose description and readme metadata shows for the package.
+    /// The upload of the latest version. Metadata shows its package-level fields.
     pub latest_upload: Option<String>,
 }
 
-/// A segment as the package names it.
+/// A package's reference to a version run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SegmentRef {
+pub struct RunRef {
     pub id: String,
     /// Versions that it lists.
     pub listed: u64,
-    /// Its size as [`crate::segment::Segment::size`] counts it.
+    /// Its size as [`crate::version_run::VersionRun::size`] counts it.
     pub size: u64,
-    /// Of its blobs, in the order of [`crate::segment::Segment::to_blobs`]; `None` if it was written by an earlier
-    /// build and no publication has added them since.
+    /// The checksums of its blobs, in the order of [`crate::version_run::VersionRun::to_blobs`]. `None` if an earlier
+    /// build wrote the run, and no publication has added them since.
     pub checksums: Option<[Checksum; 3]>,
 }
 
@@ -91,7 +91,7 @@ impl Package {
             created: now,
             modified: now,
             published: now,
-            segments: Vec::new(),
+            runs: Vec::new(),
             tags: BTreeMap::new(),
             highest: None,
             highest_stable: None,
@@ -105,8 +105,7 @@ impl Package {
         self.events.iter().any(|seen| seen == event)
     }
 
-    /// `_rev`: differs from every other revision, also of a package of the same name that was removed
-    /// before.
+    /// `_rev`: unique among all revisions, including those of an earlier, removed package of the same name.
     pub fn revision_id(&self) -> String {
         let mut id = String::new();
         self.write_revision_id(&mut id);
@@ -118,13 +117,13 @@ impl Package {
         let _ = write!(out, "{}-{}", self.revision, self.events.last());
     }
 
-    /// The number in a revision's id; `None` if the package never had the revision. Whether it had one whose event is
-    /// forgotten is not known, and taken for granted if no message has changed since.
+    /// The number in a revision's id; `None` if the package never had the revision. If the revision's event is
+    /// forgotten, the id is accepted unless a message has changed since.
     pub fn number_of(&self, revision_id: &str) -> Option<u64> {
         let (number, event) = revision_id.split_once('-')?;
         let number = number.parse().ok()?;
         let age = usize::try_from(self.revision.checked_sub(number)?).ok();
-        // A package of the same name that was removed before has other events.
+        // An earlier, removed package of the same name had other events.
         let is_own = match age.and_then(|age| self.events.before_last(age)) {
             Some(own) => own == event,
             None => number >= self.messages.last,
@@ -132,29 +131,28 @@ impl Package {
         is_own.then_some(number)
     }
 
-    /// Notes that the change that is being made changes the deprecation messages of these versions, which are given
-    /// with their messages before.
+    /// Records that the current change sets the deprecation messages of these versions. `changed` has each version's
+    /// message before.
     pub fn change_messages(&mut self, changed: Vec<(String, String)>) {
         self.messages.record(self.revision + 1, changed);
     }
 
-    /// Versions that metadata lists.
+    /// The number of versions that metadata lists.
     pub fn listed(&self) -> u64 {
-        self.segments.iter().map(|segment| segment.listed).sum()
+        self.runs.iter().map(|run| run.listed).sum()
     }
 
-    /// The sizes of its segments together, in bytes.
+    /// The total size of its version runs, in bytes.
     pub fn stored(&self) -> u64 {
-        self.segments.iter().map(|segment| segment.size).sum()
+        self.runs.iter().map(|run| run.size).sum()
     }
 
-    /// The version that `latest` is if it was not set: the highest one that is no prerelease, else the
-    /// highest one.
+    /// The version of `latest` if the tag was not set: the highest version that is no prerelease, or else the highest.
     pub fn computed_latest(&self) -> Option<&Version> {
         self.highest_stable.as_ref().or(self.highest.as_ref())
     }
 
-    /// Every tag and its version. `latest` is always there as long as a version is.
+    /// Every tag and its version. `latest` is present as long as a version is listed.
     pub fn dist_tags(&self) -> BTreeMap<&str, &str> {
         let computed = self.computed_latest().into_iter().map(|version| (LATEST, version.as_str()));
         let tags = self.tags.iter().map(|(tag, set)| (tag.as_str(), set.version.as_str()));
@@ -166,7 +164,7 @@ impl Package {
         set.or(self.computed_latest().map(Version::as_str))
     }
 
-    /// Counts a change that is made now.
+    /// Records a change that is made now.
     pub fn record_change(&mut self, event: &str, now: Timestamp) {
         self.revision += 1;
         self.modified = self.modified.max(now);
@@ -174,20 +172,19 @@ impl Package {
         self.events.keep(REMEMBERED_EVENTS);
     }
 
-    /// Adds a version: `segment` holds it, together with the versions of the newest `merged`
-    /// segments, which it replaces.
+    /// Adds a version. `run` has it, and the versions of the newest `merged` runs, which it replaces.
     pub fn publish(
         &mut self,
         version: &Version,
         tag: &str,
         upload: &str,
         merged: usize,
-        segment: SegmentRef,
+        run: RunRef,
         now: Timestamp,
     ) -> Result<(), TagError> {
         self.set_tag(tag, version.as_str(), upload, now)?;
-        self.segments.truncate(self.segments.len().saturating_sub(merged));
-        self.segments.push(segment);
+        self.runs.truncate(self.runs.len().saturating_sub(merged));
+        self.runs.push(run);
         if self.highest.as_ref().is_none_or(|highest| highest < version) {
             self.highest = Some(version.clone());
         }
@@ -223,9 +220,9 @@ impl Package {
         Ok(())
     }
 
-    /// Updates the tags after versions were removed from the segments, which list `listed`. A tag of an
-    /// unpublished version moves to its version in `requested_tags`, or is removed; `latest` moves to no prerelease
-    /// while there is another version, although npm asks for the highest of all.
+    /// Updates the tags after an unpublication; `listed` are the remaining versions. A tag of an unpublished version
+    /// moves to its version in `requested_tags`, or is removed. `latest` does not move to a prerelease while another
+    /// version is listed, although npm asks for the highest of all.
     pub fn remove_unpublished(
         &mut self,
         listed: &BTreeSet<String>,
@@ -258,14 +255,14 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_millis(1000);
 
-    fn segment(id: &str, listed: u64) -> SegmentRef {
-        SegmentRef { id: id.into(), listed, size: listed, checksums: None }
+    fn run(id: &str, listed: u64) -> RunRef {
+        RunRef { id: id.into(), listed, size: listed, checksums: None }
     }
 
     fn publish(package: &mut Package, version: &str, tag: &str) {
         let upload = format!("u{version}");
         let version = Version::parse(version).unwrap();
-        package.publish(&version, tag, &upload, 0, segment(version.as_str(), 1), NOW).unwrap();
+        package.publish(&version, tag, &upload, 0, run(version.as_str(), 1), NOW).unwrap();
     }
 
     #[test]
@@ -313,14 +310,14 @@ mod tests {
     }
 
     #[test]
-    fn merging_replaces_the_newest_segments() {
+    fn merging_replaces_the_newest_runs() {
         let mut package = Package::new(NOW);
         for version in ["1.0.0", "1.0.1", "1.0.2"] {
             publish(&mut package, version, "latest");
         }
         let version = Version::parse("1.0.3").unwrap();
-        package.publish(&version, "latest", "u", 2, segment("merged", 3), NOW).unwrap();
-        let ids: Vec<&str> = package.segments.iter().map(|segment| segment.id.as_str()).collect();
+        package.publish(&version, "latest", "u", 2, run("merged", 3), NOW).unwrap();
+        let ids: Vec<&str> = package.runs.iter().map(|run| run.id.as_str()).collect();
         assert_eq!((ids, package.listed()), (vec!["1.0.0", "merged"], 4));
     }
 

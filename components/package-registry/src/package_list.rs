@@ -1,9 +1,9 @@
-//! Lists of all versions of packages, as every registry of the forge has them: which versions a list has.
+//! The filters and orders of version lists, which all registries of the forge share.
 
 use crate::name::PackageName;
 use kit::id;
 
-/// The only type of package that there is here, and all that the reference service knows.
+/// The only package type here, and all types of the reference service.
 pub const NPM: &str = "npm";
 pub const TYPES: [&str; 14] = [
     "maven",
@@ -25,10 +25,10 @@ pub const TYPES: [&str; 14] = [
 pub const DEFAULT: &str = "default";
 pub const DEPRECATED: &str = "deprecated";
 
-/// The states that the reference service knows. Every version here is in one of the first two.
+/// The states of the reference service. Every version here is in one of the first two.
 pub const STATUSES: [&str; 6] = [DEFAULT, DEPRECATED, "hidden", "processing", "error", "pending_destruction"];
 
-/// The fields by which a list can be ordered; the last one in groups only.
+/// The fields by which a list can be ordered; the last field in groups only.
 pub const ORDERS: [&str; 5] = ["created_at", "name", "version", "type", "project_path"];
 
 /// Whether a name has each word of a text, in any letter case.
@@ -37,8 +37,8 @@ pub fn matches(name: &PackageName, text: &str) -> bool {
     text.to_lowercase().split_whitespace().all(|word| name.contains(word))
 }
 
-/// The number of a version. It is a part of the random bits of its upload's id, so that it stays the same and is
-/// exact in a double; nothing is looked up by it.
+/// The numeric id of a version: a part of the random bits of its upload's id, so that it is stable and exact in a
+/// double. No lookup uses it.
 pub fn number(upload: &str) -> Option<u64> {
     const EXACT_IN_A_DOUBLE: u128 = (1 << 53) - 1;
     id::number(upload).and_then(|id| u64::try_from(id & EXACT_IN_A_DOUBLE).ok())

@@ -1,8 +1,8 @@
 //! Provenance: a signed statement about how a version was built, in a sigstore bundle
 //! (<https://docs.sigstore.dev/about/bundle/>) that is published beside the file.
 //!
-//! Only that the statement is about this package, version and file is checked here. Clients verify the signature, with
-//! the bundle as it was published.
+//! The registry only checks that the statement is about this package, version and file. Clients verify the signature,
+//! on the bundle as it was published.
 
 use crate::integrity::Integrity;
 use crate::json;
@@ -15,7 +15,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Largest bundle, in bytes. They have some ten thousand.
+/// Largest bundle, in bytes. Usual bundles have some ten thousand.
 const MAX_SIZE: usize = 1 << 20;
 
 /// The prefix of the media types of all bundle versions.
@@ -59,7 +59,7 @@ pub struct Provenance {
 /// Why an attachment is refused as provenance of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ProvenanceError {
-    /// DeclaredDigests and received, in UTF-16 code units.
+    /// The declared and the received length, in UTF-16 code units.
     Length(u64, u64),
     /// Its size in bytes.
     TooLarge(usize),
@@ -70,7 +70,7 @@ pub enum ProvenanceError {
     Statement,
     /// The statement is of another kind.
     PredicateType(String),
-    /// The statement is about this many subjects. npm looks at the first one only.
+    /// The statement is about this many subjects. npm reads the first subject only.
     Subjects(usize),
     /// The statement is about another package or version: its package URL.
     Package(String),
@@ -107,11 +107,11 @@ impl fmt::Display for ProvenanceError {
 #[serde(rename_all = "camelCase")]
 struct Bundle {
     media_type: String,
-    dsse_envelope: Envelope,
+    dsse_envelope: DsseEnvelope,
 }
 
 #[derive(Deserialize)]
-struct Envelope {
+struct DsseEnvelope {
     payload: String,
 }
 

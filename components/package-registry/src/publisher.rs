@@ -11,8 +11,8 @@ use kit::store::StoreError;
 pub struct Publisher {
     /// The id under which a caller publishes (see `api/request.rs`).
     pub id: String,
-    /// Which of the users that had the id one after another; `None` for deploy tokens, and in records of old builds,
-    /// which count as the user who has the id now.
+    /// The user's incarnation, because users can have one id after another. `None` for deploy tokens, and in records of
+    /// old builds, which count as the id's current user.
     pub incarnation: Option<Incarnation>,
 }
 
@@ -22,12 +22,12 @@ impl Publisher {
         Publisher { id, incarnation: caller.user().map(|user| user.incarnation.clone()) }
     }
 
-    /// Whether this stored publisher is `now`, the one of the present request.
+    /// Whether this stored publisher is `now`, the current request's publisher.
     pub fn is(&self, now: &Publisher) -> bool {
         self.id == now.id && (self.incarnation.is_none() || self.incarnation == now.incarnation)
     }
 
-    /// The user, unless it was deleted. Another one can have its id.
+    /// The user; `None` if the user was deleted, even if another user has the id now.
     pub fn user(&self, env: &Env) -> Result<Option<User>, StoreError> {
         let id = self.id.strip_prefix("user:").and_then(|id| id.parse().ok());
         let user = id.map(|id| user::by_id(env, id)).transpose()?.flatten();

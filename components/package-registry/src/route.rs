@@ -28,7 +28,7 @@ pub enum Level {
     Instance,
 }
 
-/// The task that a path names, if it is below the path of tasks.
+/// The maintenance task that a path names, if it is below the path of tasks.
 pub fn task(method: &Method, path: &str) -> Option<Result<Task, Error>> {
     Some(Task::named(method, path.strip_prefix(BASE)?.strip_prefix("/maintenance/package-registry/")?))
 }
@@ -50,7 +50,7 @@ pub enum Endpoint {
         name: String,
         file: String,
     },
-    /// Replaces the document by one without the versions to unpublish.
+    /// Replaces the document by a document without the versions to unpublish.
     Unpublish {
         name: String,
         revision: String,
@@ -89,14 +89,14 @@ pub enum Endpoint {
     Profile,
     Search,
     Audit(Audit),
-    /// A publication to a group or to the instance, which only a project can take.
-    PublishElsewhere {
+    /// A publication to a group or to the instance, which is refused: only a project takes it.
+    PublishAboveProject {
         name: String,
     },
     Visibility {
         name: String,
     },
-    /// The same in another form, with whether publishing takes a second factor.
+    /// The visibility in pnpm's form, with whether publishing needs a second factor.
     AccessStatus {
         name: String,
     },
@@ -107,7 +107,7 @@ pub enum Endpoint {
     ChangeAccess,
     /// The packages that a user has starred.
     Stars,
-    /// The list of all versions of packages, in the form of every registry of the forge.
+    /// The list of all package versions, in the form that all registries of the forge share.
     List,
 }
 
@@ -118,7 +118,7 @@ pub enum Audit {
     Bulk,
     /// A report about the tree of dependencies in the body.
     Quick,
-    /// The same with all details: yarn classic.
+    /// A report with all details, for yarn classic.
     Full,
 }
 
@@ -150,9 +150,11 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
         (Target::Package { name, .. }, &Method::GET | &Method::HEAD) => Endpoint::Metadata { name },
         (Target::Package { name, one_segment: true }, &Method::PUT) if is_project => Endpoint::Publish { name },
         // The reference service publishes only where the scope's slash is encoded.
-        (Target::Package { one_segment: false, .. }, &Method::PUT) if is_project => return Err(Error::route_not_found()),
+        (Target::Package { one_segment: false, .. }, &Method::PUT) if is_project => {
+            return Err(Error::route_not_found());
+        }
         (Target::Package { .. }, _) if is_project => return Err(Error::method_not_allowed("GET, HEAD, PUT")),
-        (Target::Package { name, .. }, &Method::PUT) => Endpoint::PublishElsewhere { name },
+        (Target::Package { name, .. }, &Method::PUT) => Endpoint::PublishAboveProject { name },
         (Target::Version { name, version }, &Method::GET | &Method::HEAD) => Endpoint::Version { name, version },
         (Target::File { name, file }, &Method::GET | &Method::HEAD) => Endpoint::Download { name, file },
         (Target::Revision { name, revision }, &Method::PUT) if is_project => Endpoint::Unpublish { name, revision },
@@ -208,7 +210,8 @@ fn list_level(segments: &[Segment]) -> Option<Level> {
     }
 }
 
-/// npm 6 removes a file below the path of its URL, which it puts after the registry's address with a path of its own.
+/// The path after the second prefix. To remove a file, npm 6 appends the whole path of the file's URL to the registry's
+/// address, so the prefix occurs twice.
 fn below_prefix_again<'a, 'b>(segments: &[Segment<'a>], rest: &'b [Segment<'a>]) -> Option<&'b [Segment<'a>]> {
     let prefix = segments.get(..segments.len() - rest.len())?;
     match rest {
@@ -240,7 +243,7 @@ fn is_registry(segment: &Segment) -> bool {
 
 /// The resource that a path names, independent of the method.
 enum Target {
-    /// `one_segment`: a scope's slash, if there is one, is encoded.
+    /// `one_segment`: a scope's slash, if any, is encoded.
     Package {
         name: String,
         one_segment: bool,
@@ -287,7 +290,7 @@ enum Target {
     AccessStatus {
         name: String,
     },
-    /// The owners of a package, or one of them.
+    /// The owners of a package, or one owner.
     Owners {
         name: String,
         user: Option<String>,
@@ -377,7 +380,7 @@ fn name<'a, 'b>(segments: &'b [Segment<'a>]) -> Result<(String, &'b [Segment<'a>
     }
 }
 
-/// The text of a segment, which is not empty; it may be blank.
+/// The text of a segment. An empty segment is 404; a blank one is accepted.
 fn text(segment: &Segment) -> Result<String, Error> {
     let text = segment.decode().filter(|text| !text.is_empty());
     text.map(|text| text.into_owned()).ok_or_else(Error::route_not_found)

@@ -1,15 +1,15 @@
-//! Search queries, and how well a package matches one.
+//! Search queries, and the scores of packages.
 
 use crate::json::{self, Members};
 use crate::name::PackageName;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// Most words of a search; further ones are ignored.
+/// Most words of a search; further words are ignored.
 const MAX_WORDS: usize = 16;
 
-/// Texts of a [`SearchSummary`] are cut to this many characters, and its keywords to this many, so that
-/// a page of results stays small.
+/// Most characters of a text in a [`SearchSummary`], and most keywords. Longer ones are cut, so that a page of results
+/// stays small.
 const MAX_TEXT: usize = 500;
 const MAX_KEYWORDS: usize = 50;
 
@@ -18,9 +18,9 @@ const MAX_KEYWORDS: usize = 50;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Query {
     words: Vec<String>,
-    /// Any of these, without the `@`.
+    /// Alternatives, without the `@`.
     scopes: Vec<String>,
-    /// Any of each list.
+    /// Lists of alternatives; each list must match.
     keywords: Vec<Vec<String>>,
 }
 
@@ -52,8 +52,8 @@ impl Query {
         self.words.iter().any(|word| name.contains(word))
     }
 
-    /// How well a package matches, from 0 to 1; `None` if it does not. Every word must occur in the name,
-    /// the keywords or the description; the name counts most.
+    /// The score of a package, from 0 to 1; `None` if it does not match. Every word must occur in the name, the
+    /// keywords or the description; the name counts most.
     pub fn score(&self, name: &PackageName, summary: &SearchSummary) -> Option<f64> {
         let keywords: Vec<String> = summary.keywords.iter().map(|keyword| keyword.to_lowercase()).collect();
         let has_any = |any_of: &Vec<String>| any_of.iter().any(|keyword| keywords.contains(keyword));
@@ -74,7 +74,7 @@ impl Query {
         self.average(|word| in_name(word).or_else(|| in_content(word)))
     }
 
-    /// The score if the name alone decides it: every word occurs there, and no keyword is asked for.
+    /// The score if the name alone decides it: it has every word, and the query has no keywords.
     pub fn score_of_name(&self, name: &PackageName) -> Option<f64> {
         if !self.keywords.is_empty() || !self.matches_scope(name) {
             return None;
@@ -82,7 +82,7 @@ impl Query {
         self.average(in_name(name))
     }
 
-    /// The average score of the words; `None` if one has none.
+    /// The average score of the words; `None` if a word has no score.
     fn average(&self, score: impl Fn(&String) -> Option<f64>) -> Option<f64> {
         let scores: Vec<f64> = self.words.iter().map(score).collect::<Option<_>>()?;
         Some(if scores.is_empty() { 1.0 } else { scores.iter().sum::<f64>() / scores.len() as f64 })
@@ -105,7 +105,7 @@ pub struct SearchSummary {
     pub links: Links,
 }
 
-/// Addresses that are too long or no text are left out.
+/// The addresses of a package. An address that is too long, or is no text, is omitted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Links {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -117,7 +117,7 @@ pub struct Links {
 }
 
 impl SearchSummary {
-    /// Reads the members that [`crate::manifest::Manifest::latest_fields`] wrote. Publishers choose their
+    /// Reads the members that [`crate::manifest::Manifest::package_level_fields`] wrote. Publishers choose their
     /// types; a field of an unexpected type is treated as absent.
     pub fn read(fields: &[u8]) -> Option<Self> {
         let text = format!("{{{}}}", std::str::from_utf8(fields).ok()?.trim_start_matches(','));

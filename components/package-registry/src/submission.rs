@@ -1,6 +1,6 @@
-//! The document of a request to publish a version or to change listed ones.
+//! The document of a request to publish a version or to change listed versions.
 
-use crate::document::{File, Skeleton};
+use crate::document::{Envelope, File};
 use crate::json::{self, Members};
 use serde_json::value::RawValue;
 use std::fmt;
@@ -57,8 +57,8 @@ impl fmt::Display for SubmissionError {
 }
 
 impl<'a> Submission<'a> {
-    pub fn read(skeleton: &'a Skeleton) -> Result<Self, SubmissionError> {
-        let text = std::str::from_utf8(&skeleton.bytes).map_err(|_| SubmissionError::Syntax("not UTF-8".into()))?;
+    pub fn read(envelope: &'a Envelope) -> Result<Self, SubmissionError> {
+        let text = std::str::from_utf8(&envelope.bytes).map_err(|_| SubmissionError::Syntax("not UTF-8".into()))?;
         let document = Members::read(text).map_err(|why| SubmissionError::Syntax(without_position(&why)))?;
         let member = |name| document.get(name).filter(|value| value.get() != "null");
         let object = |name: &'static str| {
@@ -71,7 +71,7 @@ impl<'a> Submission<'a> {
             None => String::new(),
         };
         let attachments = object("_attachments")?.unwrap_or_default();
-        let file = skeleton.file.as_ref();
+        let file = envelope.file.as_ref();
         let length = file.and_then(|file| attachments.get(&file.name)).map(attachment).transpose()?;
         let texts = attachments.iter().filter(|(name, _)| name.ends_with(".sigstore"));
         let provenance = texts.map(|(name, value)| {
@@ -103,7 +103,7 @@ fn attachment(value: &RawValue) -> Result<(Members<'_>, Option<u64>), Submission
     Ok((members, length))
 }
 
-/// The parser counts positions in the skeleton, not in the document that the client sent.
+/// The message without its position: the parser counts in the envelope, not in the client's document.
 fn without_position(why: &serde_json::Error) -> String {
     let text = why.to_string();
     match text.rsplit_once(" at line ") {
@@ -116,22 +116,22 @@ fn without_position(why: &serde_json::Error) -> String {
 mod tests {
     use super::*;
 
-    fn skeleton(text: &str) -> Skeleton {
-        Skeleton { bytes: text.into(), file: Some(File { name: "a-1.0.0.tgz".into(), length: 5 }) }
+    fn envelope(text: &str) -> Envelope {
+        Envelope { bytes: text.into(), file: Some(File { name: "a-1.0.0.tgz".into(), length: 5 }) }
     }
 
     #[track_caller]
     fn rejection(text: &str) -> SubmissionError {
-        Submission::read(&skeleton(text)).unwrap_err()
+        Submission::read(&envelope(text)).unwrap_err()
     }
 
     #[test]
     fn documents_of_clients_are_read() {
-        let skeleton = skeleton(
+        let envelope = envelope(
             r#"{"_id":"a","name":"a","access":null,"dist-tags":{"latest":"1.0.0"},"versions":{"1.0.0":{}},"readme":"r",
                "_attachments":{"a-1.0.0.tgz":{"data":"","length":5}}}"#,
         );
-        let submission = Submission::read(&skeleton).unwrap();
+        let submission = Submission::read(&envelope).unwrap();
         assert_eq!((submission.name.as_str(), submission.length), ("a", Some(5)));
         assert_eq!(submission.versions.iter().map(|(version, _)| version).collect::<Vec<_>>(), ["1.0.0"]);
         assert_eq!(submission.tags.unwrap().get("latest").unwrap().get(), "\"1.0.0\"");
@@ -140,8 +140,8 @@ mod tests {
 
     #[test]
     fn a_document_may_lack_everything_but_versions() {
-        let skeleton = skeleton(r#"{"versions":{},"name":null,"_attachments":null}"#);
-        let submission = Submission::read(&skeleton).unwrap();
+        let envelope = envelope(r#"{"versions":{},"name":null,"_attachments":null}"#);
+        let submission = Submission::read(&envelope).unwrap();
         assert!(submission.versions.is_empty() && submission.tags.is_none() && !submission.has_attachments);
     }
 
@@ -166,11 +166,11 @@ mod tests {
             assert!(matches!(rejection(text), SubmissionError::Syntax(_)), "{text}");
         }
         let bytes = b"{\"versions\":{},\"x\":\"\xff\"}".to_vec();
-        assert!(Submission::read(&Skeleton { bytes, file: None }).is_err());
+        assert!(Submission::read(&Envelope { bytes, file: None }).is_err());
     }
 
     #[test]
-    fn the_message_has_no_position_in_the_skeleton() {
+    fn the_message_has_no_position_in_the_envelope() {
         assert_eq!(rejection("{]").to_string(), "request body is not a JSON object: key must be a string");
     }
 }

@@ -1,8 +1,8 @@
 //! Inspects a package's file, a gzipped tar archive, while it arrives.
 //!
-//! Installers unpack the archive with different programs, on different file systems. An archive that has
-//! two readings is refused, and so is one that could write outside the package's folder. Some clients pack
-//! links, so links that stay inside and stand for nothing that is installed are allowed.
+//! Installers unpack the archive with different programs, on different file systems. An archive is refused if programs
+//! could read it differently, or if it could write outside the package's folder. Some clients pack links. A link is
+//! allowed if it stays inside and stands for nothing that is installed.
 
 mod archive;
 mod contents;
@@ -30,8 +30,8 @@ pub struct TarballInspector {
 }
 
 impl TarballInspector {
-    /// `limit`: bytes to which the file may unpack. Deflate expands a byte to at most 1032, so
-    /// without a limit a publisher could keep a host busy for hours.
+    /// `limit`: the largest unpacked size, in bytes. Deflate expands a byte to at most 1032, so without a limit a
+    /// publisher could keep a host busy for hours.
     pub fn new(limit: u64) -> Self {
         TarballInspector { decoder: Ok(GzDecoder::new(Archive::new(limit))), ended: false }
     }

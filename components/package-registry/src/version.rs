@@ -9,7 +9,7 @@ const MAX_LENGTH: usize = 256;
 /// The largest number in a version that clients written in JavaScript read: 2^53 - 1.
 const MAX_NUMBER: u64 = (1 << 53) - 1;
 
-/// A semantic version. Ordered by precedence; versions that differ in build metadata only, by it.
+/// A semantic version, ordered by precedence and then by build metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
     text: String,
@@ -30,8 +30,8 @@ impl Version {
         &self.text
     }
 
-    /// Whether all clients can read it. With one version that some cannot, they fail on the whole package, so it is
-    /// not published; earlier builds let it be.
+    /// Whether all clients can read it. Some clients fail on a whole package because of one unreadable version, so it
+    /// is refused. Earlier builds accepted it.
     pub fn is_portable(&self) -> bool {
         let semver::Version { major, minor, patch, .. } = self.parsed;
         major.max(minor).max(patch) <= MAX_NUMBER
@@ -41,8 +41,8 @@ impl Version {
         !self.parsed.pre.is_empty()
     }
 
-    /// Whether a file may be called by this version: with or without its build metadata, which some clients
-    /// drop from the document and keep in the name, and others drop from both.
+    /// Whether a file's name may have this version as `text`, with or without build metadata. Some clients drop build
+    /// metadata from the document only, and others from the name, too.
     pub fn matches_file(&self, text: &str) -> bool {
         Version::parse(text).is_some_and(|other| {
             let has_no_other = other.parsed.build.is_empty() || self.parsed.build.is_empty();
@@ -50,15 +50,15 @@ impl Version {
         })
     }
 
-    /// Whether the version in a `package.json` is this one. Clients write a strict form of it into the document, and
-    /// drop a leading `v` or `=` and build metadata.
+    /// Whether the version in a `package.json` is this version. Clients write a strict form into the document: they
+    /// drop a leading `v` or `=`, and build metadata.
     pub fn matches_manifest(&self, text: &str) -> bool {
         strict(text).is_some_and(|other| self.parsed.cmp_precedence(&other).is_eq())
     }
 }
 
-/// The version that npm reads in a loose one (`semver.clean(text, true)`): numbers may begin with zeros, and the hyphen
-/// before a prerelease may be missing.
+/// The strict version that npm reads from a loose text (`semver.clean(text, true)`): numbers may begin with zeros, and
+/// the hyphen before a prerelease may be missing.
 fn strict(text: &str) -> Option<semver::Version> {
     let text = text.trim().trim_start_matches(['v', '=']).trim_start();
     let (version, build) = text.split_at(text.find('+').unwrap_or(text.len()));

@@ -1,15 +1,15 @@
-//! Texts that clients read as a version or a range of versions where a tag could stand. For `name@text` they ask for
-//! the tag `text` only if node-semver's loose `validRange` has no answer, so that is the rule here
-//! (<https://github.com/npm/node-semver#range-grammar>, as its version 7.8 reads it): a comparator that cannot
-//! be read is passed over if another one of the text can.
+//! Recognises texts that clients read as a version or a range, and not as a tag. For `name@text`, clients ask for the
+//! tag `text` only if node-semver's loose `validRange` finds no range. This module follows node-semver 7.8
+//! (<https://github.com/npm/node-semver#range-grammar>): it skips an unreadable comparator if another comparator of the
+//! text is readable.
 
-/// The highest number of a version that JavaScript holds exactly. With a higher one the whole text is no range.
+/// The highest number of a version that JavaScript holds exactly. With a higher number the whole text is no range.
 const MAX_NUMBER: u64 = (1 << 53) - 1;
 
-/// Signs before a version, the longer ones first.
+/// Signs before a version, longer signs first.
 const SIGNS: [&str; 8] = ["<=", ">=", "~>", "<", ">", "=", "~", "^"];
 
-/// Whether the text cannot name a tag, because clients ask for versions with it.
+/// Whether clients read the text as a version or a range, so that it cannot name a tag.
 pub fn is_range(text: &str) -> bool {
     let alternatives: Result<Vec<bool>, NumberTooHigh> = text.split("||").map(is_alternative).collect();
     alternatives.is_ok_and(|are_ranges| are_ranges.contains(&true))
@@ -18,7 +18,7 @@ pub fn is_range(text: &str) -> bool {
 /// A number above [`MAX_NUMBER`] in a text that is otherwise a version.
 struct NumberTooHigh;
 
-/// `>=1.2 <2`, `^1`, `1 - 2`, or nothing, which is any version.
+/// Whether a text is a range: `>=1.2 <2`, `^1`, `1 - 2`, or nothing, which is any version.
 fn is_alternative(text: &str) -> Result<bool, NumberTooHigh> {
     let text = without_build(text.trim_matches(is_space));
     if is_between(&text)? {
@@ -36,7 +36,8 @@ fn is_alternative(text: &str) -> Result<bool, NumberTooHigh> {
     Ok(is_range)
 }
 
-/// A whole version with a `*` somewhere, which node-semver takes out with the signs before it: `1.2.3-*`.
+/// Whether a comparator is a whole version with a `*`, such as `1.2.3-*`. node-semver removes the `*` and the signs
+/// before it.
 fn is_version_with_star(comparator: &str) -> Result<bool, NumberTooHigh> {
     let Some((before, after)) = comparator.split_once('*') else { return Ok(false) };
     let before = before.strip_suffix('=').unwrap_or(before);
@@ -51,8 +52,8 @@ fn is_version_with_star(comparator: &str) -> Result<bool, NumberTooHigh> {
     Ok(Partial::parse(version)?.is_some_and(|version| version.is_whole))
 }
 
-/// The text without the spaces between a sign and its version. Of `~>`, `~` is left there; and spaces behind `=` are
-/// kept if it is not the sign's, as in `>==` and `v=`.
+/// The text without the spaces between a sign and its version. Before a space, `~>` becomes `~`. Spaces stay after an
+/// `=` that is not part of a sign, as in `>==` and `v=`.
 fn joined_signs(text: &str) -> String {
     let mut joined = String::new();
     let mut rest = text;
@@ -74,7 +75,7 @@ fn joined_signs(text: &str) -> String {
     joined + rest
 }
 
-/// Two versions with a hyphen between them that has a space on either side: `1.2 - 2`.
+/// Whether a text is two versions with a spaced hyphen between them: `1.2 - 2`.
 fn is_between(text: &str) -> Result<bool, NumberTooHigh> {
     for (hyphen, _) in text.match_indices('-') {
         let (low, rest) = text.split_at(hyphen);
@@ -87,7 +88,7 @@ fn is_between(text: &str) -> Result<bool, NumberTooHigh> {
     Ok(false)
 }
 
-/// The text without build metadata, which is no part of a range: `+` and the identifiers behind it.
+/// The text without build metadata, which is no part of a range: `+` and the identifiers after it.
 fn without_build(text: &str) -> String {
     let mut parts = text.split('+');
     let mut stripped = parts.next().unwrap_or_default().to_owned();
@@ -105,9 +106,9 @@ fn without_build(text: &str) -> String {
     stripped
 }
 
-/// A version of which the last numbers may be missing, and any be `x`.
+/// A version whose last numbers may be missing, and whose numbers may be `x`.
 struct Partial {
-    /// Whether no number follows an `x`, as in `1.x.3`.
+    /// False if a number follows an `x`, as in `1.x.3`.
     is_in_order: bool,
     /// Whether it has three numbers.
     is_whole: bool,
@@ -148,8 +149,8 @@ impl Partial {
     }
 }
 
-/// How many digits at the beginning are a number. The last digit of the third number can begin a prerelease:
-/// `1.0.12.beta` is 1.0.1-2.beta.
+/// How many leading digits form a number. The last digit of the third number can begin a prerelease: `1.0.12.beta` is
+/// 1.0.1-2.beta.
 fn number_length(text: &str, is_third: bool) -> usize {
     let length = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (_, after) = text.split_at(length);

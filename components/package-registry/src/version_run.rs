@@ -1,24 +1,23 @@
-//! A segment holds some versions of a package: the upload of each and its records, in the form in which
-//! metadata lists them. Segments are disjoint and immutable.
+//! Version runs, as in a log-structured merge tree. A run has some versions of a package: each version's upload, and
+//! its records in the form of metadata. Runs are disjoint and immutable.
 //!
-//! A package's segments are merged as it grows, so that metadata of thousands of versions is
-//! copied from a handful of blobs and publishing rewrites little (a log-structured merge with
-//! tiers by size).
+//! As a package grows, its runs are merged in tiers by size. So metadata of thousands of versions is copied from a
+//! handful of blobs, and publishing rewrites little.
 
 use crate::manifest;
 use kit::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The three blobs of a segment.
+/// The three blobs of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Segment {
+pub struct VersionRun {
     pub index: Index,
     pub full: FormRecords,
     pub abbreviated: FormRecords,
 }
 
-/// The upload of each version: sorted lines `version TAB upload TAB milliseconds TAB
-/// state LF`. An unpublished version keeps its line, because its number is not used again.
+/// The upload of each version: sorted lines `version TAB upload TAB milliseconds TAB state LF`. An unpublished version
+/// keeps its line, because its number is never reused.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Index(pub String);
 
@@ -72,7 +71,7 @@ impl Index {
 }
 
 /// How many versions the text of an index lists. `None` if it is damaged: a line is no entry, or does not sort after
-/// the line before it. The other readers of an index take its lines for entries.
+/// the line before it. Other readers of an index do not check its lines.
 pub fn count_listed(index: &[u8]) -> Option<u64> {
     let (mut last, mut listed) = ("", 0);
     for line in index.split_inclusive(|byte| *byte == b'\n') {
@@ -109,8 +108,8 @@ pub fn entries(index: &[u8]) -> impl Iterator<Item = IndexEntry<'_>> {
     index.split(|byte| *byte == b'\n').filter_map(|line| IndexEntry::read(std::str::from_utf8(line).ok()?))
 }
 
-/// The same, each with the place where it begins.
-pub fn placed_entries(index: &[u8]) -> impl Iterator<Item = (usize, IndexEntry<'_>)> {
+/// The entries in the text of an index, each with the offset at which it begins.
+pub fn entries_with_offsets(index: &[u8]) -> impl Iterator<Item = (usize, IndexEntry<'_>)> {
     let mut next = 0;
     index.split(|byte| *byte == b'\n').filter_map(move |line| {
         let start = next;
@@ -119,7 +118,7 @@ pub fn placed_entries(index: &[u8]) -> impl Iterator<Item = (usize, IndexEntry<'
     })
 }
 
-/// The entry that begins at a place.
+/// The entry that begins at an offset.
 pub fn entry_at(index: &[u8], start: usize) -> Option<IndexEntry<'_>> {
     entries(index.get(start..)?).next()
 }
@@ -151,7 +150,7 @@ impl FormRecords {
         self.times.push_str(&other.times);
     }
 
-    /// Whether it has a line for each version that an index lists, with the version's time, and nothing else.
+    /// Whether it has exactly one line for each version that an index lists, with the version's time.
     pub fn is_of(&self, index: &Index) -> bool {
         let listed = index.entries().filter(|entry| entry.state == VersionState::Listed);
         let mut missing: BTreeMap<&str, Timestamp> = listed.map(|entry| (entry.version, entry.at)).collect();
@@ -166,7 +165,7 @@ impl FormRecords {
         missing.is_empty() && times == self.times
     }
 
-    /// Rewrites each record, or removes it with its time.
+    /// Replaces each record by the result of `change`, or removes it with its time.
     fn retain(&mut self, mut change: impl FnMut(&str, &str) -> Option<String>) {
         let (mut versions, mut times) = (String::new(), String::new());
         for (line, time) in self.versions.lines().zip(self.times.lines()) {
@@ -203,7 +202,7 @@ fn record(line: &str) -> Option<(&str, &str)> {
 
 /// The record of `version` among the lines `versions` of a form.
 pub fn record_of<'a>(versions: &'a [u8], version: &str) -> Option<&'a [u8]> {
-    // A record has no line feed, so a key after one is the beginning of a line.
+    // Records have no line feeds, so a key after a line feed begins a line.
     let start = format!("\n\"{version}\":");
     let first = start.get(1..)?.as_bytes();
     let record = match versions.strip_prefix(first) {
@@ -227,21 +226,21 @@ fn time_line(version: &str, at: Timestamp) -> String {
     format!("\"{version}\":\"{}\",\n", at.to_iso())
 }
 
-impl Segment {
-    /// A segment of one version. The records are those of [`manifest::Manifest`].
+impl VersionRun {
+    /// A run of one version. The records are those of [`manifest::Manifest`].
     pub fn of(entry: &IndexEntry, full: &str, abbreviated: &str) -> Self {
         let times = time_line(entry.version, entry.at);
         let form = |record| FormRecords { versions: line_of(entry.version, record), times: times.clone() };
-        Segment { index: Index(entry.line()), full: form(full), abbreviated: form(abbreviated) }
+        VersionRun { index: Index(entry.line()), full: form(full), abbreviated: form(abbreviated) }
     }
 
-    /// The versions of `segments`, which are given in the order of publication, in one segment.
-    pub fn merge(segments: impl IntoIterator<Item = Segment>) -> Self {
-        let mut merged = Segment::default();
-        for segment in segments {
-            merged.index.0.push_str(&segment.index.0);
-            merged.full.append(&segment.full);
-            merged.abbreviated.append(&segment.abbreviated);
+    /// Merges `runs`, which are in the order of publication, into one run.
+    pub fn merge(runs: impl IntoIterator<Item = VersionRun>) -> Self {
+        let mut merged = VersionRun::default();
+        for run in runs {
+            merged.index.0.push_str(&run.index.0);
+            merged.full.append(&run.full);
+            merged.abbreviated.append(&run.abbreviated);
         }
         let mut lines: Vec<&str> = merged.index.0.split_inclusive('\n').collect();
         // The separator sorts before every character of a version, so lines sort as versions do.
@@ -293,39 +292,39 @@ impl Segment {
     }
 }
 
-/// Segments up to this size, in bytes, are merged with every publication: copying them costs less
-/// than reading one blob more.
-const SMALL_SEGMENT: u64 = 16 * 1024;
+/// Runs up to this size, in bytes, are merged with every publication: copying them costs less than reading one blob
+/// more.
+const SMALL_RUN: u64 = 16 * 1024;
 
-/// A tier is this many times as large as the one below, and this many segments of a tier are
-/// merged into one of the next.
+/// A tier is this many times as large as the tier below. This many runs of a tier are merged into one run of the next
+/// tier.
 const TIER_FACTOR: u64 = 4;
 
-/// Segments above this size, in bytes, are not merged further, so that no publication rewrites
-/// more than about [`TIER_FACTOR`] times as much.
-const LARGE_SEGMENT: u64 = 1024 * 1024;
+/// Runs above this size, in bytes, are not merged further, so that no publication rewrites more than about
+/// [`TIER_FACTOR`] times as much.
+const LARGE_RUN: u64 = 1024 * 1024;
 
 fn tier(size: u64) -> u32 {
-    (size / SMALL_SEGMENT).checked_ilog(TIER_FACTOR).map_or(0, |tier| tier + 1)
+    (size / SMALL_RUN).checked_ilog(TIER_FACTOR).map_or(0, |tier| tier + 1)
 }
 
-/// How many of the newest segments to merge with a new one of `size`. `sizes` are those of the
-/// existing segments, oldest first.
+/// How many of the newest runs to merge with a new run of `size`. `sizes` are the sizes of the existing runs, oldest
+/// first.
 pub fn to_merge(sizes: &[u64], size: u64) -> usize {
     let mut rest = sizes;
     let mut total = size;
     while let Some((last, before)) = rest.split_last() {
-        if last + total <= SMALL_SEGMENT {
+        if last + total <= SMALL_RUN {
             total += last;
             rest = before;
             continue;
         }
-        let peers = rest.iter().rev().take_while(|size| **size <= LARGE_SEGMENT && tier(**size) <= tier(total)).count();
-        if total > LARGE_SEGMENT || (peers as u64) < TIER_FACTOR - 1 {
+        let count = rest.iter().rev().take_while(|size| **size <= LARGE_RUN && tier(**size) <= tier(total)).count();
+        if total > LARGE_RUN || (count as u64) < TIER_FACTOR - 1 {
             break;
         }
-        let (before, run) = rest.split_at(rest.len() - peers);
-        total += run.iter().sum::<u64>();
+        let (before, peers) = rest.split_at(rest.len() - count);
+        total += peers.iter().sum::<u64>();
         rest = before;
     }
     sizes.len() - rest.len()

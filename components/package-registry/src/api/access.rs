@@ -1,18 +1,17 @@
-//! Decides once per request which package it means and whether the caller may act on it, after the request's body has
-//! been read ([`renew`]). The endpoints work with the resulting value: [`Authorized`], or [`PublishGrant`] for a
-//! publication.
+//! Decides once per request, after its body was read ([`renew`]), which package it names and whether the caller may act
+//! on it. Endpoints receive the decision as a value: [`Authorized`], or [`PublishGrant`] for a publication.
 
 mod action;
 mod denial;
-mod held;
-mod holders;
 mod lookup;
+mod name_exists;
 mod policy;
+mod projects_by_name;
 
 pub use action::{Action, Download, Permission, Publish, Read, Unpublish};
-pub use held::has_any;
-pub use holders::projects_below;
+pub use name_exists::any_name_exists;
 pub use policy::check_scope;
+pub use projects_by_name::projects_below;
 
 use super::forward::{self, Resource};
 use super::request::{RegistryRequest, caller_id};
@@ -29,8 +28,8 @@ use kit::Error;
 use std::marker::PhantomData;
 use std::rc::Rc;
 
-/// The same request with the present environment and caller, for an endpoint that has read its body: that may have
-/// taken hours, and the caller may have lost rights meanwhile.
+/// Authenticates the caller again, at the current time, for an endpoint that has read the body. The body may have taken
+/// hours, and the caller may have lost rights meanwhile.
 pub fn renew(request: RegistryRequest) -> Result<RegistryRequest, Error> {
     let env = record_cache::renew(&request.env)?;
     let caller = caller::authenticate(&env, &request.http, AcceptedTokens::Registry)?;
@@ -38,7 +37,7 @@ pub fn renew(request: RegistryRequest) -> Result<RegistryRequest, Error> {
     Ok(RegistryRequest { env, caller, ..request })
 }
 
-/// A package that lists a version, in a project where the caller may do the action `P` to it.
+/// A package with a listed version, on which the caller may perform the action `P`.
 pub struct Authorized<P> {
     pub name: PackageName,
     pub project: Rc<Project>,
@@ -46,8 +45,7 @@ pub struct Authorized<P> {
     permission: PhantomData<P>,
 }
 
-/// Looks a package up and checks the caller's rights. `missing` makes the error if there is no such
-/// package.
+/// Looks a package up and checks the caller's rights. `missing` makes the error for an absent package.
 pub fn authorize<P: Permission>(
     request: &RegistryRequest,
     name: &str,
@@ -56,7 +54,8 @@ pub fn authorize<P: Permission>(
     authorize_found(request, lookup::package(request, name, P::ACTION)?, missing)
 }
 
-/// The same for a read of `resource`, which is redirected if the package is in another registry.
+/// Like [`authorize`], for a read of `resource`. If the package is absent here, the read may be redirected to another
+/// registry.
 pub fn authorize_or_forward<P: Permission>(
     request: &RegistryRequest,
     name: &str,
@@ -72,8 +71,8 @@ pub fn authorize_or_forward<P: Permission>(
     authorize_found(request, found, missing)
 }
 
-/// Checks the caller's rights to a package that was looked up for the action `P`. `missing` makes the
-/// error if there is no such package.
+/// Checks the caller's rights to the result of a lookup for the action `P`. `missing` makes the error for an absent
+/// package.
 fn authorize_found<P: Permission>(
     request: &RegistryRequest,
     found: lookup::PackageLookup,
@@ -95,7 +94,7 @@ pub fn readable_project(request: &RegistryRequest) -> Result<Rc<Project>, Error>
     Ok(project(request, Action::Read)?.0)
 }
 
-/// 301 if the request names its project by a former path. Only for endpoints that no package manager reads.
+/// 301 if the request names its project by a former path. Only for endpoints that package managers do not read.
 pub fn redirect_moved(request: &RegistryRequest) -> Result<(), Error> {
     lookup::redirect_moved(request, Action::Read)
 }
@@ -114,8 +113,7 @@ pub fn may_read(request: &RegistryRequest, project: &Project) -> Result<bool, Er
     }
 }
 
-/// The request's project, in which the caller may do `action`, and the caller's role if the decision
-/// needed it.
+/// The request's project, if the caller may perform `action` in it; and the caller's role, if the decision needed it.
 fn project(request: &RegistryRequest, action: Action) -> Result<(Rc<Project>, Option<Role>), Error> {
     let project = match &request.level {
         Level::Project(id) => lookup::project(request, id, action)?,
@@ -126,15 +124,15 @@ fn project(request: &RegistryRequest, action: Action) -> Result<(Rc<Project>, Op
     Ok((project, role))
 }
 
-/// The caller may publish to this project. Which names is decided by [`ProjectGrant::authorize_name`],
-/// because the package's name comes with the body.
+/// The caller may publish to this project. [`ProjectGrant::authorize_name`] decides for which names, because the
+/// package's name comes with the body.
 pub struct ProjectGrant<'a> {
     request: &'a RegistryRequest,
     project: Rc<Project>,
     role: Option<Role>,
 }
 
-/// The caller may publish a package of the name that was checked to this project.
+/// The caller may publish a package of the checked name to this project.
 pub struct PublishGrant {
     pub project: Rc<Project>,
     /// The caller, as it is stored with the upload.
@@ -145,8 +143,8 @@ pub struct PublishGrant {
     pub username: Option<String>,
 }
 
-/// Checks that the caller may publish to the request's project. The grant counts if the request was renewed after its
-/// body; before, this refuses a body that is not worth reading.
+/// Checks that the caller may publish to the request's project. Only the grant of a request that was renewed after its
+/// body counts. Before the body, the check saves reading a body that would be refused.
 pub fn authorize_publish(request: &RegistryRequest) -> Result<ProjectGrant<'_>, Error> {
     let (project, role) = project(request, Action::Publish)?;
     Ok(ProjectGrant { request, project, role })

@@ -1,5 +1,4 @@
-//! The caller's account, as `npm login` and `npm profile get` ask for it. The area that writes the directory
-//! answers npm's requests about tokens.
+//! The caller's account, for `npm login` and `npm profile get`. The admin area answers npm's requests about tokens.
 
 use super::rate_limit;
 use super::request::RegistryRequest;
@@ -14,9 +13,9 @@ use serde_json::json;
 /// The largest document of a login, in bytes.
 const MAX_BODY: u64 = 64 << 10;
 
-/// `PUT <prefix>/-/user/org.couchdb.user:NAME`: the password is a personal token of the user, and the
-/// answer gives it back as the client's token. Credentials of the request itself do not count: those
-/// that a client still has may be the reason for the login.
+/// `PUT <prefix>/-/user/org.couchdb.user:NAME`: the password is a personal token of the user, and the answer returns it
+/// as the client's token. The request's own credentials are ignored: they may be invalid, which may be why the client
+/// logs in.
 pub async fn log_in(env: &Env, http: Request, route: &Route, name: &str) -> Result<Response, Error> {
     rate_limit::check(env, &http, &Caller::Anonymous, route)?;
     let mut presented = caller::without_credentials(&http, Method::PUT);
@@ -33,7 +32,7 @@ pub async fn log_in(env: &Env, http: Request, route: &Route, name: &str) -> Resu
         caller => caller?,
     };
     let user = caller.user().filter(|user| user.username.eq_ignore_ascii_case(name)).ok_or_else(refused)?;
-    // With any other token, every request after the login would be refused.
+    // Without this scope, every request after the login would be refused.
     caller.require_scope(caller::api_scopes(&Method::GET))?;
     let body = json!({"ok": true, "id": format!("org.couchdb.user:{}", user.username), "token": password});
     Ok(Response::json(StatusCode::CREATED, &body).with_header(CACHE_CONTROL, HeaderValue::from_static("no-store")))
@@ -43,7 +42,7 @@ pub async fn log_in(env: &Env, http: Request, route: &Route, name: &str) -> Resu
 pub fn profile(request: &RegistryRequest) -> Result<Response, Error> {
     let user = match &request.caller {
         Caller::User(session) => &session.user,
-        // The scripts of a job need not be written by its user.
+        // Other users may have written the job's scripts.
         Caller::Job(_) => return Err(Error::forbidden()),
         Caller::Anonymous | Caller::DeployToken(_) => return Err(Error::unauthorized()),
     };

@@ -11,7 +11,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use kit::{Error, Response};
 
 /// `GET <prefix>/-/npm/v1/attestations/:package_name@:version`. Reads: the package, an index for
-/// each segment until the version is found, and the attestations.
+/// each run until the version is found, and the attestations.
 pub fn list(request: &RegistryRequest, name: &str, version: &str) -> Result<Response, Error> {
     let authorized =
         access::authorize_or_forward::<Read>(request, name, Resource::Attestations(version), package_not_found)?;

@@ -1,5 +1,5 @@
-//! Advisories about the packages in a request's body. This registry knows none; another one may, to which
-//! the operator forwards.
+//! Advisories about the packages in a request's body. This registry has none. If the operator forwards, clients are
+//! redirected to another registry, which may have some.
 
 use super::access;
 use super::forward;
@@ -19,11 +19,11 @@ use std::io::Read;
 /// The most bytes of a body, as it is sent and decoded: a tree of some ten thousand packages.
 const MAX_BODY: u64 = 8 << 20;
 
-/// The most scopes of a body whose names are told to another registry; each is looked up.
+/// The most scopes of a body that is forwarded. Each scope is looked up.
 const MAX_SCOPES: usize = 1000;
 
-/// The report without any advisory, with the members that clients require.
-fn nothing_known(audit: Audit) -> Value {
+/// A report without advisories, with the members that clients require.
+fn empty_report(audit: Audit) -> Value {
     match audit {
         Audit::Bulk => json!({}),
         Audit::Quick | Audit::Full => json!({
@@ -41,21 +41,21 @@ fn nothing_known(audit: Audit) -> Value {
     }
 }
 
-/// Advisories about the packages in the body: none, or 307 to the other registry, which keeps the method
-/// and the body. The body tells the names of all packages that a program uses, so it does not leave if one
-/// of them may not, or if it cannot be read here.
+/// Answers with no advisories, or with 307 to the other registry, which keeps the method and the body. The body has the
+/// names of all packages that a program uses. It is not forwarded if one of the names may not be, or if it cannot be
+/// parsed here.
 pub async fn report(mut request: RegistryRequest, audit: Audit) -> Result<Response, Error> {
     let Some(registry) = forward::registry(&request.env)?.map(str::to_owned) else {
-        return Ok(Response::ok(&nothing_known(audit)));
+        return Ok(Response::ok(&empty_report(audit)));
     };
     let body = std::mem::take(&mut request.http.body).collect(MAX_BODY).await?;
     let strings = decoded(body, request.http.header(CONTENT_ENCODING)).and_then(|body| json::strings(&body));
     Ok(match strings {
-        Some(strings) if may_leave(&request, &strings)? => {
+        Some(strings) if may_be_forwarded(&request, &strings)? => {
             let location = format!("{registry}/{}", audit.path());
             Response::new(StatusCode::TEMPORARY_REDIRECT).with_text(LOCATION, &location)
         }
-        _ => Response::ok(&nothing_known(audit)),
+        _ => Response::ok(&empty_report(audit)),
     })
 }
 
@@ -71,11 +71,11 @@ fn decoded(body: Vec<u8>, encoding: Option<&str>) -> Option<Vec<u8>> {
     }
 }
 
-/// Whether all names of packages in these strings may be told to another registry. Reads: for each scope the entry of
-/// that path, 1; and the reads of [`access::has_any`].
-fn may_leave(request: &RegistryRequest, strings: &BTreeSet<String>) -> Result<bool, Error> {
+/// Whether all package names in these strings may be forwarded. Reads: for each scope the entry of its path, 1; and the
+/// reads of [`access::any_name_exists`].
+fn may_be_forwarded(request: &RegistryRequest, strings: &BTreeSet<String>) -> Result<bool, Error> {
     let env = &request.env;
-    // Addresses have the slash of a scope encoded. A text that cannot be decoded could be any name.
+    // In addresses, the slash after a scope is encoded. A text that does not decode could be any name.
     let encoded = strings.iter().filter(|text| text.contains('%'));
     let Some(decoded) = encoded.map(|text| Segment(text).decode()).collect::<Option<Vec<_>>>() else {
         return Ok(false);
@@ -92,11 +92,11 @@ fn may_leave(request: &RegistryRequest, strings: &BTreeSet<String>) -> Result<bo
         }
     }
     let names: HashSet<PackageName> = names.into_iter().filter_map(PackageName::parse).collect();
-    Ok(!access::has_any(request, &names)?)
+    Ok(!access::any_name_exists(request, &names)?)
 }
 
-/// The possible names of packages in a string: the string itself, the part before the version in `lib@1.0.0`,
-/// `npm:lib@^1` and `other@npm:lib@1.0.0`, and the package of a file's address.
+/// The possible package names in a string: the string itself, the part before the version in `lib@1.0.0`, `npm:lib@^1`
+/// and `other@npm:lib@1.0.0`, and the package of a file's address.
 fn package_names(text: &str) -> impl Iterator<Item = &str> {
     let in_address = text.split_once("/-/").map(|(before, _)| last_of_path(before));
     [text].into_iter().chain(text.split(':').map(str::trim).map(without_version)).chain(in_address)

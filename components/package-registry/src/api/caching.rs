@@ -1,4 +1,4 @@
-//! Which responses clients and shared caches may keep, and whether a client has the current representation.
+//! `Cache-Control` of responses, and conditional requests.
 
 use super::request::RegistryRequest;
 use crate::negotiation;
@@ -18,9 +18,9 @@ pub fn revalidated(project: &Project) -> HeaderValue {
     HeaderValue::from_static(if is_public(project) { "public, no-cache" } else { "private, no-cache" })
 }
 
-/// `Cache-Control` of a published file or attestation. At the address by a project's number it never changes, because
-/// the number of an unpublished version is not used again. At every other address another project may have the version
-/// later: paths are given away, and a number that another project had has been already.
+/// `Cache-Control` of a published file or attestation. At an address with the project's id it never changes, because
+/// version numbers are not reused. At an address with a path it may: another project can get the path. An id that a
+/// deleted project had before is no exception.
 pub fn of_file(level: &Level, project: &Project) -> HeaderValue {
     let by_number = matches!(level, Level::Project(id) if *id == project.id.to_string());
     match (by_number && project.incarnation.is_first(), is_public(project)) {

@@ -1,6 +1,6 @@
-//! Deprecation: the client sends the whole metadata, changed, as a document without attachments. Only
-//! `deprecated` is read from it, because the rest may be out of date. So may the messages be: those that only other
-//! clients have changed since the document's revision (`_rev`) stay.
+//! Deprecation: the client sends the whole metadata, changed, as a document without attachments. Only `deprecated` is
+//! read from it, because the rest may be outdated. A message may be outdated, too: it stays if only other clients have
+//! changed it since the document's revision (`_rev`).
 
 use super::access::{self, Unpublish};
 use super::error::{bad_request, outdated, package_not_found};
@@ -8,20 +8,20 @@ use super::request::RegistryRequest;
 use super::update::{Change, update};
 use crate::json::{self, Members};
 use crate::manifest;
-use crate::package::{MAX_SEGMENT, MAX_STORED, Package, SentMessage};
-use crate::segment::{self, VersionState};
+use crate::package::{MAX_RUN, MAX_STORED, Package, SentMessage};
 use crate::store;
 use crate::submission::Submission;
+use crate::version_run::{self, VersionState};
 use kit::{Env, Error, Response};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Longest message, in bytes. It is repeated in all metadata.
+/// Longest message, in bytes. Every metadata document repeats it.
 const MAX_MESSAGE: usize = 64 * 1024;
 
-/// Sets the messages in the document; an empty one removes the deprecation. Versions that are unknown or
-/// have no message in the document stay unchanged, and so do messages that another client has changed since the
-/// document's revision and this one has not. 409 if both have changed one, or if it is not known who has.
+/// Sets the messages in the document; an empty message removes the deprecation. Unknown versions, and versions without
+/// a message in the document, stay unchanged. A message stays, too, if another client has changed it since the
+/// document's revision and this client has not. 409 if both have changed it, or if the registry does not know who has.
 pub fn deprecate(request: &RegistryRequest, name: &str, submission: &Submission) -> Result<Response, Error> {
     if !submission.name.is_empty() && submission.name != name {
         return Err(bad_request(&format!("Name is {}, but the URL names {name}", submission.name)));
@@ -57,8 +57,8 @@ fn messages(submission: &Submission) -> Result<BTreeMap<String, String>, Error> 
     Ok(messages)
 }
 
-/// Replaces the segments in which a message changes. Texts for thousands of versions must not make the package
-/// larger than publications could. `revision` is that of the document.
+/// Replaces the runs in which a message changes. Messages must not make the package larger than publications could.
+/// `revision` is the document's.
 fn set_messages(
     env: &Env,
     package: &mut Package,
@@ -76,16 +76,17 @@ fn set_messages(
     };
     let mut changed = Vec::new();
     let mut stored = package.stored();
-    for part in &mut package.segments {
-        let index = store::index(env, part)?;
-        let is_listed =
-            |version: &String| segment::find(&index, version).is_some_and(|entry| entry.state == VersionState::Listed);
+    for run_ref in &mut package.runs {
+        let index = store::index(env, run_ref)?;
+        let is_listed = |version: &String| {
+            version_run::find(&index, version).is_some_and(|entry| entry.state == VersionState::Listed)
+        };
         if !messages.keys().any(is_listed) {
             continue;
         }
-        let mut segment = store::segment(env, part)?;
+        let mut run = store::version_run(env, run_ref)?;
         let mut set = BTreeMap::new();
-        for (version, record) in segment.full.records() {
+        for (version, record) in run.full.records() {
             let Some(message) = messages.get(version) else { continue };
             let present = manifest::deprecation(record);
             if present != *message && is_set(version, message)? {
@@ -96,16 +97,16 @@ fn set_messages(
         if set.is_empty() {
             continue;
         }
-        segment.deprecate(&set);
-        let size = segment.size();
-        stored = stored.saturating_sub(part.size) + size;
-        if size > part.size && (size > MAX_SEGMENT || stored > MAX_STORED) {
+        run.deprecate(&set);
+        let size = run.size();
+        stored = stored.saturating_sub(run_ref.size) + size;
+        if size > run_ref.size && (size > MAX_RUN || stored > MAX_STORED) {
             return Err(bad_request(&format!(
                 "with these messages, the metadata of the package's versions would have more than {MAX_STORED} bytes, \
-                 or that of some of them more than {MAX_SEGMENT}: shorten the messages, or unpublish versions"
+                 or that of some of them more than {MAX_RUN}: shorten the messages, or unpublish versions"
             )));
         }
-        *part = store::save_segment(env, &segment)?;
+        *run_ref = store::save_run(env, &run)?;
     }
     if changed.is_empty() {
         return Ok(Change::None);

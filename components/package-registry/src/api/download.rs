@@ -22,8 +22,8 @@ use std::rc::Rc;
 /// The reference service sends it; it is a mail header (RFC 2045 §6) without a meaning in HTTP.
 const CONTENT_TRANSFER_ENCODING: HeaderName = HeaderName::from_static("content-transfer-encoding");
 
-/// `GET <prefix>/:package_name/-/:file_name`. Reads: the package, an index for each segment until
-/// the version is found, the upload, and its chunks one after the other, unless this instance has them already.
+/// `GET <prefix>/:package_name/-/:file_name`. Reads: the package, an index for each run until the version is found, the
+/// upload, and its chunks one after the other, unless the instance has cached them.
 pub fn file(request: &RegistryRequest, name: &str, file: &str) -> Result<Response, Error> {
     let env = &request.env;
     let authorized = access::authorize_or_forward::<Download>(request, name, Resource::File(file), file_not_found)?;
@@ -70,8 +70,8 @@ pub fn file(request: &RegistryRequest, name: &str, file: &str) -> Result<Respons
         .with_text(CONTENT_DISPOSITION, &disposition))
 }
 
-/// The bytes of `part`. Each chunk is verified. The first one is read before the response begins, so
-/// damage in it is answered with an error; damage in a later chunk aborts the body.
+/// The bytes of `part`. Each chunk is verified. The first chunk is read before the response begins, so damage in it is
+/// an error response. Damage in a later chunk aborts the body.
 fn contents(env: Env, id: String, upload: Rc<Upload>, part: Range<u64>) -> Result<Body, Error> {
     let chunk = CHUNK as u64;
     let mut numbers = part.start / chunk..part.end.div_ceil(chunk);

@@ -15,7 +15,7 @@ pub fn same_text(status: StatusCode, text: impl Into<String>) -> Error {
     Error::pair(status, text.clone(), text)
 }
 
-/// A client's copy of the metadata is of an earlier revision, and its request would undo another client's change.
+/// 409: the client's metadata is of an earlier revision, so its request would undo another client's change.
 pub fn outdated(revision: &str) -> Error {
     let text = format!("revision {revision} is not the current one: the package was changed meanwhile, try again");
     same_text(StatusCode::CONFLICT, text)

@@ -1,11 +1,12 @@
-//! Redirects to another registry, if the operator has named one. Nothing is fetched on behalf of
-//! clients.
+//! Redirects to another registry, if the operator has configured one. Nothing is fetched on behalf of clients.
 //!
-//! A name that this registry does not have at the request's level is in the other one as a whole:
-//! metadata, versions, tags, files and attestations. Two kinds of names never leave, because others could
-//! publish a package under the name of an internal one there: names whose scope is, or ever was, the path of a
-//! top-level group or of a user's namespace, deleted ones included, because lock files outlive them; and names that a
-//! pattern of the operator denies. Nor does a name whose versions were all unpublished here.
+//! If this registry does not have a name at the request's level, it redirects all reads of the name: metadata,
+//! versions, tags, files and attestations. Three kinds of names are never forwarded, because others could publish a
+//! package under an internal name there:
+//! - names whose scope is, or ever was, the path of a top-level group or of a user's namespace. Deleted namespaces
+//!   count, because lock files outlive them;
+//! - names that a pattern of the operator denies;
+//! - names whose versions were all unpublished here.
 
 use super::request::RegistryRequest;
 use crate::name;
@@ -32,7 +33,7 @@ pub enum Resource<'a> {
     Version(&'a str),
     File(&'a str),
     Tags,
-    /// Of a version.
+    /// The attestations of a version.
     Attestations(&'a str),
     Visibility,
     AccessStatus,
@@ -40,8 +41,8 @@ pub enum Resource<'a> {
 }
 
 impl Resource<'_> {
-    /// Whether its path names it for everyone: some leave out a part that is called like a folder's parent, and some
-    /// decode a path twice.
+    /// Whether every program reads the same resource from its path: some drop a part `.` or `..`, and some decode a
+    /// path twice.
     fn is_path(self) -> bool {
         match self {
             Resource::Version(text) | Resource::File(text) | Resource::Attestations(text) => {
@@ -53,8 +54,8 @@ impl Resource<'_> {
         }
     }
 
-    /// Its path below a registry's address, as clients spell it: the slash of a scope is encoded unless
-    /// the name is the beginning of the path.
+    /// Its path below a registry's address, as clients spell it: the slash of a scope is encoded, unless the path
+    /// begins with the name.
     fn path(self, name: &str) -> String {
         let encoded = |text: &str| path::encode(text).replace("%40", "@");
         let package = name.split('/').map(encoded).collect::<Vec<_>>().join("/");
@@ -76,27 +77,27 @@ impl Resource<'_> {
     }
 }
 
-/// Redirects a read of a package that this registry does not have: the error is 302. `Ok` if the name is
-/// not forwarded. Reads: for a name with a scope the entry of that path, 1.
+/// Redirects a read of a package that this registry does not have: the error is 302. `Ok` if the name is not forwarded.
+/// 1 read for a scoped name: the entry of the scope's path.
 pub fn package(request: &RegistryRequest, name: &str, resource: Resource) -> Result<(), Error> {
     let env = &request.env;
     let Some(registry) = registry(env)? else { return Ok(()) };
-    let may_leave = name::is_file_path(name)
+    let is_forwardable = name::is_file_path(name)
         && is_requestable(name)
         && resource.is_path()
         && !is_any_denied(env, [name].into_iter())
         && !has_local_scope(env, name)?;
     match HeaderValue::from_str(&format!("{registry}/{}", resource.path(name))) {
-        Ok(location) if may_leave => {
+        Ok(location) if is_forwardable => {
             Err(Error::message(StatusCode::FOUND, "302 Found").with_header(LOCATION, location))
         }
         _ => Ok(()),
     }
 }
 
-/// Whether installers ask for packages by this name: its parts are as `encodeURIComponent` leaves them
-/// (<https://github.com/npm/validate-npm-package-name>). Any other one could be read as a path to another name, of
-/// which it was not decided whether it may leave.
+/// Whether installers ask for packages by this name: `encodeURIComponent` leaves its parts unchanged
+/// (<https://github.com/npm/validate-npm-package-name>). Another name could be read as the path of a different name,
+/// which was not checked.
 fn is_requestable(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.!~*'()".contains(c);
     let (scope, base) = match name.strip_prefix('@') {
@@ -106,8 +107,8 @@ fn is_requestable(name: &str) -> bool {
     [scope, base].iter().all(|part| !part.is_empty() && part.chars().all(is_plain))
 }
 
-/// The address of the other registry, without a slash at its end. 500 if the operator's value is no such address, so
-/// that the mistake is seen.
+/// The address of the other registry, without a slash at its end. 500 if the operator's value is invalid, so that the
+/// operator notices.
 pub fn registry(env: &Env) -> Result<Option<&str>, Error> {
     let Some(text) = env.variables.get(FORWARD_URL).map(str::trim).filter(|text| !text.is_empty()) else {
         return Ok(None);
@@ -120,7 +121,7 @@ pub fn registry(env: &Env) -> Result<Option<&str>, Error> {
     }
 }
 
-/// Whether the operator denies that one of the names leaves.
+/// Whether a pattern of the operator denies one of the names.
 pub fn is_any_denied<'a>(env: &Env, mut names: impl Iterator<Item = &'a str>) -> bool {
     let patterns = env.variables.get(FORWARD_DENY).unwrap_or_default().to_ascii_lowercase();
     let patterns: Vec<&str> =
@@ -137,12 +138,12 @@ fn has_local_scope(env: &Env, name: &str) -> Result<bool, StoreError> {
     scope(name).map_or(Ok(false), |scope| is_local_scope(env, scope))
 }
 
-/// The scope in a name, without its sign.
+/// The scope of a name, without the `@`.
 pub fn scope(name: &str) -> Option<&str> {
     Some(name.strip_prefix('@')?.split_once('/')?.0)
 }
 
-/// Whether a scope is or was the path of a top-level namespace, of a group or of a user, also of a deleted one. 1 read.
+/// Whether a scope is or was the path of a top-level namespace: a group's or a user's, deleted or not. 1 read.
 pub fn is_local_scope(env: &Env, scope: &str) -> Result<bool, StoreError> {
     is_or_was_path(env, None, scope)
 }

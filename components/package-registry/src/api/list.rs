@@ -1,15 +1,15 @@
-//! Lists of all versions of packages of a project or of a group, in the form that the reference service has for
-//! every kind of registry.
+//! Lists of all package versions of a project or of a group, in the reference service's form for every kind of
+//! registry.
 
 use super::access;
 use super::request::RegistryRequest;
 use super::scope::{self, Scope};
 use crate::name::PackageName;
-use crate::package::{Package, SegmentRef};
+use crate::package::{Package, RunRef};
 use crate::package_list::{self, DEFAULT, DEPRECATED, NPM, ORDERS, STATUSES, TYPES};
 use crate::route::Level;
-use crate::segment::{self, IndexEntry, VersionState};
 use crate::store::{self, MetadataForm};
+use crate::version_run::{self, IndexEntry, VersionState};
 use bytes::Bytes;
 use directory::caller::Caller;
 use directory::project::Project;
@@ -23,13 +23,14 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// Most packages that a list reads, without a token and with one, and most bytes of the names that it looks at, and of
-/// the indexes and forms of those packages. A longer list is refused.
+/// Limits of a list: packages for callers without and with a token; bytes of names; and bytes of indexes and forms. A
+/// longer list is refused.
 const MAX_ANONYMOUS_PACKAGES: usize = 2_000;
 const MAX_PACKAGES: usize = 20_000;
 const MAX_BYTES: u64 = 64 << 20;
 
-/// About the size of an index entry, in bytes: a list that has too many versions is refused before they are read.
+/// The approximate size of an index entry, in bytes: a list of too many versions is refused before its indexes are
+/// read.
 const ENTRY_BYTES: u64 = 80;
 
 /// The parameters that links to other pages repeat.
@@ -63,42 +64,43 @@ impl Candidate {
     }
 
     fn listed(&self) -> u64 {
-        self.package.segments.iter().map(|segment| segment.listed).sum()
+        self.package.runs.iter().map(|run| run.listed).sum()
     }
 }
 
 /// A version in a list. Its texts are in an index.
 #[derive(Clone, Copy)]
 struct Row {
-    /// The place of its package among the candidates, of its segment among the parts, and of its entry in the index.
+    /// Positions: of its package among the candidates, of its run among the indexed runs, and of its entry in the
+    /// index.
     package: usize,
-    part: usize,
+    run: usize,
     start: usize,
     published: Timestamp,
 }
 
-/// A segment that was read.
-struct Part {
-    segment: SegmentRef,
+/// A version run and its index.
+struct IndexedRun {
+    run: RunRef,
     index: Bytes,
 }
 
-/// Which packages a list has.
+/// The packages that a list includes.
 struct PackageFilter<'a> {
     name: &'a str,
     version: Option<&'a str>,
     /// One of [`STATUSES`].
     status: Option<&'a str>,
-    /// Whether packages of the type that is asked for, in the state that is asked for, can be here at all.
+    /// Whether this registry can have packages of the requested type and state.
     is_possible: bool,
     without_subgroups: bool,
 }
 
 /// `GET /projects/:id/packages` and `GET /groups/:id/packages`, in pages.
 ///
-/// Reads: the list of packages of each project, each package whose name matches and its indexes, in the order of names
-/// or paths only the indexes of the page; if a status is asked for, also their abbreviated forms; for each version that
-/// is shown, its form, its upload and its publisher.
+/// Reads: the list of packages of each project; each package whose name matches, and its indexes; for each shown
+/// version its form, its upload and its publisher. In the order of names or paths, only the indexes of the page are
+/// read. A filter by status also reads the abbreviated forms.
 pub fn packages(request: &RegistryRequest) -> Result<Response, Error> {
     access::redirect_moved(request)?;
     let params = request.http.params();
@@ -115,21 +117,21 @@ pub fn packages(request: &RegistryRequest) -> Result<Response, Error> {
     let env = &request.env;
     let candidates = candidates(request, &filter)?;
     let mut list =
-        VersionList { env, candidates: &candidates, filter, order, is_descending, parts: Vec::new(), bytes: 0 };
+        VersionList { env, candidates: &candidates, filter, order, is_descending, runs: Vec::new(), bytes: 0 };
     let skip = usize::try_from(page.offset()).unwrap_or(usize::MAX);
     let (shown, total) = list.page(skip, page.per_page as usize)?;
-    let mut states = States::default();
+    let mut statuses = StatusLookup::default();
     let rows: Vec<Value> = shown
         .iter()
-        .filter_map(|row| Some((list.entry(row)?, candidates.get(row.package)?, list.parts.get(row.part)?)))
-        .map(|(entry, candidate, part)| {
-            let status = states.of(env, &part.segment, entry.version)?;
+        .filter_map(|row| Some((list.entry(row)?, candidates.get(row.package)?, list.runs.get(row.run)?)))
+        .map(|(entry, candidate, indexed)| {
+            let status = statuses.of(env, &indexed.run, entry.version)?;
             render(env, &entry, candidate, status, is_group)
         })
         .collect::<Result<_, StoreError>>()?;
     let given: Vec<(&str, &str)> =
         FILTERS.into_iter().filter_map(|name| params.text(name).map(|value| (name, value))).collect();
-    // Not even the host answers an equal request from its cache, so that each one is counted.
+    // The host must not answer from its cache, either: the rate limit counts every request.
     let response = Response::ok(&rows).with_header(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
     Ok(page.describe(response, &request.url, &given, total))
 }
@@ -152,12 +154,12 @@ impl<'a> PackageFilter<'a> {
 /// The packages with a listed version whose names match.
 fn candidates(request: &RegistryRequest, filter: &PackageFilter) -> Result<Vec<Candidate>, Error> {
     let env = &request.env;
-    let Scope { projects, is_cut } = scope::projects(request)?;
+    let Scope { projects, is_truncated } = scope::projects(request)?;
     let limit = match request.caller {
         Caller::Anonymous => MAX_ANONYMOUS_PACKAGES,
         _ => MAX_PACKAGES,
     };
-    if is_cut {
+    if is_truncated {
         return Err(too_long(limit));
     }
     if !filter.is_possible {
@@ -189,21 +191,21 @@ fn candidates(request: &RegistryRequest, filter: &PackageFilter) -> Result<Vec<C
     Ok(candidates)
 }
 
-/// The versions of candidates that a filter lets through.
+/// The versions of the candidates that pass the filter.
 struct VersionList<'a> {
     env: &'a Env,
     candidates: &'a [Candidate],
     filter: PackageFilter<'a>,
     order: &'a str,
     is_descending: bool,
-    parts: Vec<Part>,
-    /// Bytes of indexes that were read. They have the unpublished versions as well, which no package counts.
+    runs: Vec<IndexedRun>,
+    /// Bytes of the indexes read. An index also has the unpublished versions, which no package counts.
     bytes: u64,
 }
 
 impl VersionList<'_> {
-    /// The rows of a page, and how many rows there are. Packages that are before or behind the page in the order of
-    /// names or paths are only counted.
+    /// The rows of a page, and the number of all rows. In the order of names or paths, packages outside the page are
+    /// only counted.
     fn page(&mut self, skip: usize, count: usize) -> Result<(Vec<Row>, u64), Error> {
         let is_counted = self.filter.version.is_none() && self.filter.status.is_none();
         let key = |at: &usize| self.candidates.get(*at).map(|candidate| candidate.order_key(self.order));
@@ -235,38 +237,38 @@ impl VersionList<'_> {
     /// The rows of some candidates, in order.
     fn rows(&mut self, candidates: &[usize]) -> Result<Vec<Row>, Error> {
         let chosen = || candidates.iter().filter_map(|at| Some((*at, self.candidates.get(*at)?)));
-        let segments = || chosen().flat_map(|(_, candidate)| &candidate.package.segments);
+        let runs = || chosen().flat_map(|(_, candidate)| &candidate.package.runs);
         let bytes: u64 = match self.filter.status {
-            Some(_) => segments().map(|segment| segment.size).sum(),
-            None => segments().map(|segment| segment.listed * ENTRY_BYTES).sum(),
+            Some(_) => runs().map(|run| run.size).sum(),
+            None => runs().map(|run| run.listed * ENTRY_BYTES).sum(),
         };
         if bytes > MAX_BYTES {
             return Err(too_long(MAX_PACKAGES));
         }
-        let mut states = States::default();
-        let (mut rows, mut parts) = (Vec::new(), std::mem::take(&mut self.parts));
+        let mut statuses = StatusLookup::default();
+        let (mut rows, mut read) = (Vec::new(), std::mem::take(&mut self.runs));
         for (package, candidate) in chosen() {
-            for segment in candidate.package.segments.iter().filter(|segment| segment.listed > 0) {
-                let part = Part { segment: segment.clone(), index: store::index(self.env, segment)? };
-                self.bytes += part.index.len() as u64;
+            for run in candidate.package.runs.iter().filter(|run| run.listed > 0) {
+                let indexed = IndexedRun { run: run.clone(), index: store::index(self.env, run)? };
+                self.bytes += indexed.index.len() as u64;
                 if self.bytes > MAX_BYTES {
                     return Err(too_long(MAX_PACKAGES));
                 }
-                for (start, entry) in segment::placed_entries(&part.index) {
+                for (start, entry) in version_run::entries_with_offsets(&indexed.index) {
                     let is_asked_for = entry.state == VersionState::Listed
                         && self.filter.version.is_none_or(|version| version == entry.version)
                         && match self.filter.status {
-                            Some(status) => states.of(self.env, segment, entry.version)? == status,
+                            Some(status) => statuses.of(self.env, run, entry.version)? == status,
                             None => true,
                         };
                     if is_asked_for {
-                        rows.push(Row { package, part: parts.len(), start, published: entry.at });
+                        rows.push(Row { package, run: read.len(), start, published: entry.at });
                     }
                 }
-                parts.push(part);
+                read.push(indexed);
             }
         }
-        self.parts = parts;
+        self.runs = read;
         rows.sort_by(|one, other| self.compare(one, other));
         if self.is_descending {
             rows.reverse();
@@ -275,15 +277,15 @@ impl VersionList<'_> {
     }
 
     fn entry(&self, row: &Row) -> Option<IndexEntry<'_>> {
-        segment::entry_at(&self.parts.get(row.part)?.index, row.start)
+        version_run::entry_at(&self.runs.get(row.run)?.index, row.start)
     }
 
-    /// Equal ones are in the order of publication.
+    /// Rows with equal keys are in the order of publication.
     fn compare(&self, one: &Row, other: &Row) -> Ordering {
         let key = |row: &Row| self.candidates.get(row.package).map(|candidate| candidate.order_key(self.order));
         let by_field = match self.order {
             "version" => self.entry(one).map(|entry| entry.version).cmp(&self.entry(other).map(|entry| entry.version)),
-            // All are of one type.
+            // All packages are of one type.
             _ => key(one).cmp(&key(other)),
         };
         let upload = |row: &Row| self.entry(row).map(|entry| entry.upload);
@@ -291,19 +293,19 @@ impl VersionList<'_> {
     }
 }
 
-/// The deprecated versions of the segments that were looked at.
+/// The status of versions. It has the deprecated versions of each run read so far, by the run's id.
 #[derive(Default)]
-struct States(BTreeMap<String, BTreeSet<String>>);
+struct StatusLookup(BTreeMap<String, BTreeSet<String>>);
 
-impl States {
-    fn of(&mut self, env: &Env, segment: &SegmentRef, version: &str) -> Result<&'static str, StoreError> {
-        if !self.0.contains_key(&segment.id) {
-            let form = store::form(env, segment, MetadataForm::Abbreviated)?;
-            let versions = segment::split(&form).map(|(versions, _)| versions).unwrap_or_default();
-            let deprecated = segment::deprecated(versions).into_iter().map(str::to_owned).collect();
-            self.0.insert(segment.id.clone(), deprecated);
+impl StatusLookup {
+    fn of(&mut self, env: &Env, run: &RunRef, version: &str) -> Result<&'static str, StoreError> {
+        if !self.0.contains_key(&run.id) {
+            let form = store::form(env, run, MetadataForm::Abbreviated)?;
+            let versions = version_run::split(&form).map(|(versions, _)| versions).unwrap_or_default();
+            let deprecated = version_run::deprecated(versions).into_iter().map(str::to_owned).collect();
+            self.0.insert(run.id.clone(), deprecated);
         }
-        let is_deprecated = self.0.get(&segment.id).is_some_and(|versions| versions.contains(version));
+        let is_deprecated = self.0.get(&run.id).is_some_and(|versions| versions.contains(version));
         Ok(if is_deprecated { DEPRECATED } else { DEFAULT })
     }
 }

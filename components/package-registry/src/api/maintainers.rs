@@ -15,27 +15,27 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Most maintainers that metadata lists: those with the highest role, then those with the lowest user id.
+/// Most maintainers that metadata lists, ordered by highest role and then by lowest user id.
 const MAX_MAINTAINERS: usize = 50;
 
-/// Where a project has its members from, but for its own.
+/// The groups that give a project members.
 struct Groups {
-    /// Those above it.
+    /// The groups above the project.
     above: Vec<u64>,
-    /// Those that are invited, each with those above it and the highest role of its members here.
+    /// The invited groups, each with the groups above it and the highest role that its members get here.
     invited: Vec<(Vec<u64>, Role)>,
-    /// When the first of the invitations ends.
+    /// When the first invitation ends.
     valid_until: Option<Timestamp>,
 }
 
-/// The list of a project as one may see it who may read certain groups, as long as its members are the same.
-struct KnownList {
-    /// When the first of the memberships ends.
+/// A project's list, as seen by callers who may read certain groups. It is valid while the members are unchanged.
+struct CachedList {
+    /// When the first membership ends.
     valid_until: Option<Timestamp>,
     maintainers: Rc<Maintainers>,
 }
 
-/// The maintainers of a project's packages. Addresses are not disclosed.
+/// The maintainers of a project's packages. E-mail addresses are not disclosed.
 pub struct Maintainers {
     pub usernames: Vec<String>,
     /// As metadata shows them: `[{"name":"mia","email":""}]`.
@@ -53,20 +53,20 @@ impl Maintainers {
     }
 }
 
-/// The maintainers of a project's packages whom the caller may see: none of a project that the caller may not read,
-/// although its packages are public, nor those whose role comes from a group that the caller may not read, as in lists
-/// of members. Reads: the invited groups; and unless the instance knows the list and no record has changed, the members
-/// of the project and of the groups, and each maintainer.
+/// The maintainers of a project's packages, as far as the caller may see them. The list is empty if the caller may not
+/// read the project, even if its packages are public. As in lists of members, it omits users whose role comes from a
+/// group that the caller may not read. Reads: the invited groups; and, unless the instance has cached a valid list, the
+/// members of the project and of the groups, and each maintainer.
 pub fn list(env: &Env, caller: &Caller, project: &Project) -> Result<Rc<Maintainers>, StoreError> {
-    let nobody = || Ok(Rc::new(Maintainers::new(Vec::new())));
-    let Some(known) = Derived::<(u64, Vec<u64>), KnownList>::of(env) else { return nobody() };
+    let none_visible = || Ok(Rc::new(Maintainers::new(Vec::new())));
+    let Some(known) = Derived::<(u64, Vec<u64>), CachedList>::of(env) else { return none_visible() };
     if !access::may_read_project(env, caller, project)? {
-        return nobody();
+        return none_visible();
     }
     let groups = readable_groups(env, caller, project)?;
     let invited = groups.invited.iter().flat_map(|(groups, _)| groups);
     let key = (project.id, groups.above.iter().chain(invited).copied().collect());
-    let is_valid = |list: &Rc<KnownList>| list.valid_until.is_none_or(|end| env.now < end);
+    let is_valid = |list: &Rc<CachedList>| list.valid_until.is_none_or(|end| env.now < end);
     if let Some(known) = known.get(&key).filter(is_valid) {
         return Ok(known.maintainers.clone());
     }
@@ -80,11 +80,11 @@ pub fn list(env: &Env, caller: &Caller, project: &Project) -> Result<Rc<Maintain
         names.extend(user.map(|user| user.username));
     }
     let maintainers = Rc::new(Maintainers::new(names));
-    known.put(key, Rc::new(KnownList { valid_until, maintainers: maintainers.clone() }));
+    known.put(key, Rc::new(CachedList { valid_until, maintainers: maintainers.clone() }));
     Ok(maintainers)
 }
 
-/// The groups that give roles in the project, without those that the caller may not read.
+/// The groups that give roles in the project, as far as the caller may read them.
 fn readable_groups(env: &Env, caller: &Caller, project: &Project) -> Result<Groups, StoreError> {
     let above = readable(env, caller, project.namespace.lineage())?;
     let mut groups =
@@ -111,8 +111,7 @@ fn readable<'a>(
     groups.map(if_readable).filter_map(Result::transpose).collect()
 }
 
-/// The users with at least the role of a maintainer, the highest role first, and when the first of their
-/// memberships ends.
+/// The users with at least the role Maintainer, the highest role first; and when the first membership ends.
 fn find(env: &Env, project: &Project, groups: &Groups) -> Result<(Vec<u64>, Option<Timestamp>), StoreError> {
     let mut valid_until = groups.valid_until;
     let mut roles: BTreeMap<u64, Role> = BTreeMap::new();
@@ -129,8 +128,8 @@ fn find(env: &Env, project: &Project, groups: &Groups) -> Result<(Vec<u64>, Opti
             let role = member.role.min(most);
             if role >= Role::Maintainer && member.is_current(env.now) {
                 valid_until = earliest(valid_until, member.expires_at);
-                let held = roles.entry(member.user_id).or_insert(role);
-                *held = role.max(*held);
+                let highest = roles.entry(member.user_id).or_insert(role);
+                *highest = role.max(*highest);
             }
         }
     }

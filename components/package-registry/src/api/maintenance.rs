@@ -7,7 +7,7 @@ use directory::caller::{self, AcceptedTokens, Caller};
 use directory::reauthorization;
 use kit::fsck::CheckReport;
 use kit::maintenance::{self, Maintain, Task};
-use kit::reachability::{KeyLayout, Node, GcSource, StepError, Tracer};
+use kit::reachability::{GcSource, KeyLayout, Node, StepError, Tracer};
 use kit::store::StoreError;
 use kit::{Env, Error, Request, Response};
 
@@ -48,7 +48,7 @@ impl GcSource for Registry<'_> {
 }
 
 impl Maintain for Registry<'_> {
-    /// Files are checked one by one, because a package can have more than a step may read.
+    /// Checks files one by one, because a package can have more bytes than a step may read.
     fn check(&self, env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
         check::step(env, cursor)
     }

@@ -10,15 +10,15 @@ use crate::metadata::{self, Metadata, Representation};
 use crate::negotiation::{self, ABBREVIATED};
 use crate::route::{Level, NOT_A_PATH};
 use crate::store::{self, MetadataForm};
-use crate::{name, segment};
+use crate::{name, version_run};
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, VARY};
 use kit::store::StoreError;
 use kit::{Env, Error, Response};
 
-/// `GET <prefix>/:package_name`. Reads: the package, then a blob for each segment and one more
-/// for the full form; none of the blobs if the client or this instance has the document already.
+/// `GET <prefix>/:package_name`. Reads: the package, then a blob for each run and one more for the full form; no blob
+/// if the client or the instance has the document.
 pub fn package(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
     if !name::is_file_path(name) {
         return Err(Error::validation(NOT_A_PATH));
@@ -78,41 +78,41 @@ fn render(env: &Env, authorized: &Authorized<Read>, representation: Representati
     let Authorized { name, package, .. } = authorized;
     let detail = if representation.abbreviated { MetadataForm::Abbreviated } else { MetadataForm::Full };
     let blobs: Vec<_> = package
-        .segments
+        .runs
         .iter()
-        .filter(|segment| segment.listed > 0)
-        .map(|segment| store::form(env, segment, detail))
+        .filter(|run| run.listed > 0)
+        .map(|run| store::form(env, run, detail))
         .collect::<Result<_, _>>()?;
-    let latest_fields = match (detail, &package.latest_upload) {
+    let package_level_fields = match (detail, &package.latest_upload) {
         (MetadataForm::Abbreviated, _) => None,
         (MetadataForm::Full, None) => Some(Bytes::new()),
-        (MetadataForm::Full, Some(upload)) => Some(store::latest_fields(env, upload)?),
+        (MetadataForm::Full, Some(upload)) => Some(store::package_level_fields(env, upload)?),
     };
     let metadata = Metadata {
         name,
         package,
-        forms: blobs.iter().filter_map(|blob| segment::split(blob)).collect(),
-        latest_fields: latest_fields.as_deref(),
+        forms: blobs.iter().filter_map(|blob| version_run::split(blob)).collect(),
+        package_level_fields: package_level_fields.as_deref(),
         url: representation.url,
         maintainers: representation.maintainers,
     };
     Ok(metadata.render())
 }
 
-/// `GET <prefix>/:package_name/:version_or_tag`. Reads: the package, an index for each segment until the
-/// version is found, and one segment, unless this instance has them already.
+/// `GET <prefix>/:package_name/:version_or_tag`. Reads: the package, an index for each run until the version is found,
+/// and one run, unless the instance has cached them.
 pub fn version(request: &RegistryRequest, name: &str, version: &str) -> Result<Response, Error> {
     let resource = Resource::Version(version);
     let authorized = access::authorize_or_forward::<Read>(request, name, resource, package_not_found)?;
     let env = &request.env;
     let tags = authorized.package.dist_tags();
-    // A version wins over a tag that is called like it, which old builds let be set.
+    // A version takes precedence over a tag of the same text, which old builds accepted.
     let version = match tags.get(version).copied() {
-        Some(tagged) if store::segment_with(env, &authorized.package, version)?.is_none() => tagged,
+        Some(tagged) if store::run_with_version(env, &authorized.package, version)?.is_none() => tagged,
         _ => version,
     };
-    if let Some(segment) = store::segment_with(env, &authorized.package, version)? {
-        let record = store::record(env, segment, version)?;
+    if let Some(run) = store::run_with_version(env, &authorized.package, version)? {
+        let record = store::record(env, run, version)?;
         let mut response = Response::new(StatusCode::OK);
         response.body = metadata::version(&record, &request.url).into();
         return Ok(response

@@ -1,10 +1,10 @@
-//! Documents that are accepted and change nothing: `npm owner` and `npm star` put back a document of
-//! only `maintainers`, or only `users`.
+//! Documents that are accepted and change nothing: `npm owner` and `npm star` send a document of only `maintainers`, or
+//! only `users`.
 //!
-//! Neither is stored, and npm prints that ([`super::stars`]). The roles in the project decide who may publish, so a list
-//! of owners in a package could only contradict them; the `maintainers` in metadata are members of the project
-//! ([`super::maintainers`]). Such a document must not be read as the whole package: it has no versions, and every version
-//! would be unpublished.
+//! The registry stores neither, and npm prints a notice about it ([`super::stars`]). The project's roles decide who may
+//! publish, and a stored list of owners could only contradict them. The `maintainers` in metadata are members of the
+//! project ([`super::maintainers`]). Such a document must not be read as the whole package: it has no versions, so
+//! every version would be unpublished.
 
 use super::access::{self, Read, Unpublish};
 use super::error::package_not_found;
@@ -16,8 +16,8 @@ use kit::body::Body;
 use kit::{Error, Request, Response};
 use serde_json::json;
 
-/// Largest such document, in bytes. It has an entry for each owner, or for each user who starred the
-/// package, of those that metadata lists: a handful.
+/// Largest such document, in bytes. It has an entry for each owner, or for each user who starred the package, that
+/// metadata lists: a handful.
 const MAX_SIZE: u64 = 64 * 1024;
 
 const OWNERS_ARE_MEMBERS: HeaderValue =
@@ -31,7 +31,7 @@ pub enum NoopUpdate {
 }
 
 impl NoopUpdate {
-    /// Reads a document. `None` if it is any other one.
+    /// Reads a document; `None` for any other document.
     pub fn read(document: &[u8]) -> Option<Self> {
         let members = Members::read(std::str::from_utf8(document).ok()?).ok()?;
         let has = |name| members.get(name).is_some();
@@ -43,8 +43,8 @@ impl NoopUpdate {
         }
     }
 
-    /// Reads the body of a request if it is small enough. The request keeps the body, also one that was broken off:
-    /// the caller's rights are checked before that is an error.
+    /// Reads the body of a request if it is small enough. The request keeps the body, even if it broke off: the
+    /// caller's rights are checked before that error is returned.
     pub async fn read_body(http: &mut Request) -> Result<Option<Self>, Error> {
         if http.content_length().is_some_and(|length| length > MAX_SIZE) {
             return Ok(None);

@@ -1,5 +1,5 @@
-//! The owners of a package, as pnpm asks for them (`pnpm owner`). npm reads them in metadata, and puts a list of them
-//! back ([`super::noop_update`]).
+//! The owners of a package, for `pnpm owner`. npm reads the owners in metadata, and sends a changed list back
+//! ([`super::noop_update`]).
 
 use super::access::{self, Read};
 use super::error::{package_not_found, same_text};
@@ -25,7 +25,7 @@ pub fn refuse_change(request: &RegistryRequest) -> Error {
     unchanged(request, "nothing was changed: the owners of a package are the members of its project")
 }
 
-/// The answer to a change that is made in the project and not in its packages.
+/// The error for a change that belongs to the project, not to its packages.
 pub fn unchanged(request: &RegistryRequest, text: &'static str) -> Error {
     match request.caller.is_anonymous() {
         true => Error::unauthorized(),

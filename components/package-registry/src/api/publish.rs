@@ -1,8 +1,8 @@
 //! Publishing a version.
 //!
-//! The body streams through: the file is decoded, hashed and written in chunks while it arrives,
-//! and everything else is checked at the end, also once more whether the caller may publish. Nothing names the chunks
-//! until the package is written last, so a publication is visible as a whole or not at all.
+//! The body is streamed: the file is decoded, hashed and written in chunks while it arrives. Everything else is checked
+//! at the end, including, again, whether the caller may publish. The package is written last, and no record names the
+//! chunks before. So a publication is visible as a whole or not at all.
 
 mod claim;
 mod commit;
@@ -11,14 +11,14 @@ mod receive;
 mod release;
 mod tags;
 
-pub use receive::{MAX_FILE, MAX_SKELETON, MAX_UNPACKED};
+pub use receive::{MAX_ENVELOPE, MAX_FILE, MAX_UNPACKED};
 pub use release::MANIFEST_MISMATCH;
 
 use super::access;
 use super::deprecate;
 use super::noop_update::NoopUpdate;
 use super::request::RegistryRequest;
-use crate::document::Skeleton;
+use crate::document::Envelope;
 use crate::name::PackageName;
 use crate::submission::Submission;
 use crate::version::Version;
@@ -43,7 +43,7 @@ pub async fn put(mut request: RegistryRequest, name: &str) -> Result<Response, E
     let limits = receive::limits(&request)?;
     let mut receiver = FileReceiver::new(&request);
     let outcome = match receive::document(&mut body, limits, &mut receiver).await {
-        Ok(skeleton) => process(request, name, &skeleton, &mut receiver),
+        Ok(envelope) => process(request, name, &envelope, &mut receiver),
         Err(error) => Err(error),
     };
     match outcome {
@@ -56,7 +56,7 @@ pub async fn put(mut request: RegistryRequest, name: &str) -> Result<Response, E
             receiver.staging.discard();
             Err(error)
         }
-        // The file may be part of the package: it is unknown whether the last write took place.
+        // The last write may have succeeded, so the package may name the file.
         Err(PublishError::Storage(error)) => Err(error.into()),
     }
 }
@@ -70,13 +70,13 @@ enum Outcome {
 fn process(
     request: RegistryRequest,
     url_name: &str,
-    skeleton: &Skeleton,
+    envelope: &Envelope,
     receiver: &mut FileReceiver,
 ) -> Result<Outcome, PublishError> {
     let request = &access::renew(request)?;
     let grant = access::authorize_publish(request)?;
     let invalid = |text: &str| PublishError::invalid(text);
-    let submission = Submission::read(skeleton).map_err(|error| PublishError::invalid(error.to_string()))?;
+    let submission = Submission::read(envelope).map_err(|error| PublishError::invalid(error.to_string()))?;
     let grant = match submission.has_attachments {
         true => Some(grant.authorize_name(&submission.name)?),
         false => None,
@@ -94,7 +94,7 @@ fn process(
     let version = Version::parse(version)
         .filter(Version::is_portable)
         .ok_or_else(|| invalid("Validation failed: Version should follow SemVer: https://semver.org"))?;
-    // Its error comes after the check whether the version exists, which has its own answer.
+    // The commit returns this error only if the version is new: an existing version has its own answer.
     let received = ReceivedVersion {
         request,
         submission: &submission,
@@ -106,7 +106,7 @@ fn process(
         publisher: grant.username.as_deref(),
     };
     let release = received.check(contents);
-    // Garbage collection goes by the age of the chunks, and the commit refuses to come too late for it.
+    // Garbage collection judges chunks by their age, so a commit that is too late for it is refused.
     let env = &Env { now: receiver.staging.began(), ..request.env.clone() };
     let publication = Publication { env, grant, name: &name, version: &version, computed: &computed, release };
     Ok(match publication.commit(&mut receiver.staging)? {

@@ -1,5 +1,5 @@
-//! Publications to a group or to the instance. The error says where to publish, because clients are often
-//! configured with the address that they install from.
+//! Publications to a group or to the instance, which are refused. The error says where to publish, because clients are
+//! often configured with the address that they install from.
 
 use super::access::{self, Read};
 use super::error::{package_not_found, same_text};
@@ -9,8 +9,8 @@ use http::StatusCode;
 use http::header::{ALLOW, HeaderValue};
 use kit::{Error, Response};
 
-/// `PUT` of a package at group or instance level: a [`NoopUpdate`] as in a project. Of any other document the error is
-/// 405, which names the project of the package if the caller may read one of this name.
+/// `PUT` of a package at group or instance level. A [`NoopUpdate`] is answered as in a project. Any other document is
+/// 405. The error names the package's project, if the caller may read a package of this name.
 pub async fn put(mut request: RegistryRequest, name: &str) -> Result<Response, Error> {
     match NoopUpdate::read_body(&mut request.http).await? {
         Some(update) => update.acknowledge(&request, name),
@@ -18,7 +18,7 @@ pub async fn put(mut request: RegistryRequest, name: &str) -> Result<Response, E
     }
 }
 
-/// `Err` if the storage fails.
+/// `Err` if the store fails.
 fn refusal(request: &RegistryRequest, name: &str) -> Result<Error, Error> {
     let project = match access::authorize::<Read>(request, name, package_not_found) {
         Ok(found) => found.project.id.to_string(),

@@ -4,13 +4,13 @@
 //! |---|---|---|---|---|
 //! | [`AUTHENTICATED`] | requests with a token | user or deploy token | 15 s | off |
 //! | [`UNAUTHENTICATED`] | requests without one | address | 15 s | off |
-//! | [`LOOKUPS`] | the latter at group and instance level, which look through several projects | address | 15 s | 2000 |
+//! | [`LOOKUPS`] | requests without a token at group and instance level, which read several projects | address | 15 s | 2000 |
 //! | [`PUBLISHES`] | requests that change packages | user or deploy token | 60 s | 30000 |
 //! | [`SEARCHES`] | searches and lists without a token, and audits where names are forwarded | address | 60 s | 120 |
 //!
-//! Invalid tokens are limited where callers are authenticated ([`directory::caller::INVALID_TOKENS`]).
-//! The reference service's values of the first two are 1000 and 800. Limits that are off by default count
-//! exactly; the others lease ([`kit::rate_limit::check_leased`]).
+//! Invalid tokens are limited where callers are authenticated ([`directory::caller::INVALID_TOKENS`]). The reference
+//! service's values of the first two are 1000 and 800. Limits that are off by default count exactly. For the others,
+//! instances lease permits ([`kit::rate_limit::check_leased`]).
 
 use super::forward;
 use super::request::caller_id;
@@ -30,7 +30,7 @@ pub const SEARCHES: &str = "registry_rate_limit_searches";
 const DEFAULT_LOOKUPS: u64 = 2000;
 const DEFAULT_SEARCHES: u64 = 120;
 
-/// The most requests for which an instance takes permits at once.
+/// The most permits that an instance leases at once.
 const LOOKUPS_LEASE: u64 = 100;
 const SEARCHES_LEASE: u64 = 10;
 
@@ -66,9 +66,9 @@ fn is_publish(endpoint: &Endpoint) -> bool {
     )
 }
 
-/// The limits of requests that cost more than others.
+/// Checks the limits of expensive requests.
 fn check_cost(env: &Env, address: &str, route: &Route) -> Result<(), Error> {
-    // An audit reads and compares a large body only if it may go on to another registry.
+    // An audit reads a large body only if it may be forwarded.
     let is_search = match route.endpoint {
         Endpoint::Search | Endpoint::List => true,
         Endpoint::Audit(_) => forward::registry(env)?.is_some(),

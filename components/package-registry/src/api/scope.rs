@@ -1,4 +1,4 @@
-//! The projects in which searches and lists look.
+//! The projects that searches and lists cover.
 
 use super::access;
 use super::request::RegistryRequest;
@@ -10,14 +10,15 @@ use kit::Error;
 use std::collections::HashSet;
 use std::rc::Rc;
 
-/// Most projects whose lists of packages are read: of those that may be read, those that got their first package last.
+/// The most projects that a search or list covers. Of the readable projects, it covers the last ones to get their first
+/// package.
 const MAX_PROJECTS: usize = 20_000;
 
 /// Projects that have packages and that the caller may read.
 pub struct Scope {
     pub projects: Vec<Rc<Project>>,
-    /// Whether there are more than are looked at.
-    pub is_cut: bool,
+    /// Whether projects were left out.
+    pub is_truncated: bool,
 }
 
 /// The projects in scope.
@@ -25,7 +26,7 @@ pub fn projects(request: &RegistryRequest) -> Result<Scope, Error> {
     let env = &request.env;
     let mut ids = match &request.level {
         Level::Project(_) => {
-            return Ok(Scope { projects: vec![access::readable_project(request)?], is_cut: false });
+            return Ok(Scope { projects: vec![access::readable_project(request)?], is_truncated: false });
         }
         Level::Instance => store::projects(env)?,
         Level::Group(id) => {
@@ -36,9 +37,9 @@ pub fn projects(request: &RegistryRequest) -> Result<Scope, Error> {
             store::projects(env)?.into_iter().filter(|id| below.contains(id)).collect()
         }
     };
-    let is_cut = ids.len() > MAX_PROJECTS;
-    if is_cut {
-        // By what the catalog knows, which does not have that a registry alone is public.
+    let is_truncated = ids.len() > MAX_PROJECTS;
+    if is_truncated {
+        // The catalog does not know which projects make only their registry public.
         let catalog = catalog::read(env)?;
         let access = catalog.access_snapshot(env, &request.caller)?;
         let is_readable = |id: u64| catalog.project(id).is_some_and(|project| access.may_read(project));
@@ -51,10 +52,10 @@ pub fn projects(request: &RegistryRequest) -> Result<Scope, Error> {
             projects.push(Rc::new(project));
         }
     }
-    Ok(Scope { projects, is_cut })
+    Ok(Scope { projects, is_truncated })
 }
 
-/// The last `count` of these, those first that are readable.
+/// The last `count` ids; readable projects take precedence.
 fn last_readable(ids: Vec<u64>, count: usize, is_readable: impl Fn(u64) -> bool) -> Vec<u64> {
     let (mut readable, mut others): (Vec<u64>, Vec<u64>) = ids.into_iter().partition(|id| is_readable(*id));
     readable.drain(..readable.len().saturating_sub(count));
@@ -68,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn projects_that_may_not_be_read_take_no_places() {
+    fn unreadable_projects_do_not_count() {
         let last = |count, readable: &[u64]| last_readable(vec![5, 2, 9, 7], count, |id| readable.contains(&id));
         assert_eq!(last(2, &[5]), [7, 5], "the rest is of the others: their registry may be public");
         assert_eq!(last(2, &[5, 2, 9]), [2, 9]);

@@ -1,12 +1,12 @@
 //! Search in names, descriptions and keywords.
 //!
-//! There is no full-text index: a search reads the package names of each project in scope, and then each
-//! package that may match. Results are current after every publication, publications pay nothing, and it
-//! is fast for the thousands of packages of one organisation.
+//! There is no full-text index: a search reads the package names of each project in scope, and then each package that
+//! may match. So results are always current, and publications cost nothing extra. A search is fast enough for the
+//! thousands of packages of one organisation.
 //!
-//! Packages whose names alone match come first. If they are more than [`MAX_PACKAGES`], only those of the
-//! requested page are read, so that every one of them is found however many there are. Of the others, whose
-//! descriptions and keywords have to be compared, at most as many are read.
+//! Packages that match by name alone come first. If more than [`MAX_PACKAGES`] do, only the packages of the requested
+//! page are read, so that all of them can be found. For the other packages, descriptions and keywords are compared: at
+//! most [`MAX_PACKAGES`] of them are read.
 
 use super::maintainers;
 use super::request::RegistryRequest;
@@ -30,10 +30,10 @@ use std::rc::Rc;
 const DEFAULT_SIZE: i64 = 20;
 const MAX_SIZE: i64 = 250;
 
-/// Most packages that a search reads of those whose names match, and of the others.
+/// Most packages that a search reads, of the matches by name and of the others each.
 const MAX_PACKAGES: usize = 2000;
 
-/// Most package names that a search looks at. A search that needs more is refused.
+/// Most package names that a search compares. A search of more names is refused.
 const MAX_NAMES: usize = 200_000;
 
 /// A name that may match, and the projects that have a package of it.
@@ -57,7 +57,7 @@ struct Hit {
 /// The packages whose names match, the best first.
 enum Matches {
     Read(Vec<Hit>),
-    /// There are too many to read. One that has no listed version counts, and is left out of its page.
+    /// Too many to read. A package without a listed version counts, but its page omits it.
     Unread(Vec<Candidate>),
 }
 
@@ -83,10 +83,10 @@ impl Matches {
 /// `GET <prefix>/-/v1/search?text=&size=&from=`. Parameters that weigh the score are
 /// ignored.
 ///
-/// Reads: the list of packages of each project in scope; up to twice [`MAX_PACKAGES`] packages, and of those
-/// their latest fields that are not cached; for each result that is shown, its upload, its publisher
-/// and the maintainers that are not cached. At group and instance level before that the list of projects, and each
-/// project that is not cached.
+/// Reads: at group and instance level the list of projects, and each project that is not cached. Then the list of
+/// packages of each project in scope, up to twice [`MAX_PACKAGES`] packages, and their package-level fields that are
+/// not cached. For each shown result its upload, its publisher, and the maintainers that are not cached. At group and
+/// instance level before that the list of projects, and each project that is not cached.
 pub fn search(request: &RegistryRequest) -> Result<Response, Error> {
     let params = request.http.params();
     let checks = Validation::new(&params);
@@ -121,18 +121,18 @@ pub fn search(request: &RegistryRequest) -> Result<Response, Error> {
 /// in projects that the caller may read.
 fn candidates(request: &RegistryRequest, query: &Query) -> Result<(Vec<Candidate>, Vec<Candidate>), Error> {
     let mut names: BTreeMap<String, Candidate> = BTreeMap::new();
-    let mut looked_at = 0;
-    let Scope { projects, is_cut } = scope::projects(request)?;
-    if is_cut {
+    let mut compared = 0;
+    let Scope { projects, is_truncated } = scope::projects(request)?;
+    if is_truncated {
         return Err(Error::validation("the search has too many projects to look at; search in a group or a project"));
     }
     for project in projects {
         let root = project.root_namespace().path.as_str();
-        // At instance level a package is found only by its conventional name.
+        // At instance level, the scope must be the path of the top-level namespace.
         let is_in_scope = |name: &PackageName| request.level != Level::Instance || name.is_below(root);
         for name in store::names(&request.env, &project.key())? {
-            looked_at += 1;
-            if looked_at > MAX_NAMES {
+            compared += 1;
+            if compared > MAX_NAMES {
                 let text =
                     format!("the search has more than {MAX_NAMES} packages to look at; search in a group or a project");
                 return Err(Error::validation(text));
@@ -163,7 +163,7 @@ fn hits(env: &Env, candidates: &[Candidate], query: &Query) -> Result<Vec<Hit>, 
     hits.flatten().collect()
 }
 
-/// The package of this name that was published to last, if it matches.
+/// The most recently published package of this name, if it matches.
 fn hit(env: &Env, candidate: &Candidate, query: &Query) -> Result<Option<Hit>, StoreError> {
     let name = &candidate.name;
     let Some((project, package)) = newest(env, candidate)? else { return Ok(None) };
@@ -177,19 +177,19 @@ fn hit(env: &Env, candidate: &Candidate, query: &Query) -> Result<Option<Hit>, S
     Ok(Some(Hit { project, name, score, version, published, upload: package.latest_upload.clone(), summary }))
 }
 
-/// The package of a name that was published to last, and its project. Reads: of one project its package; of several,
-/// the list of the projects with the name, and of them from the last until one lists a version, or each if an earlier
-/// build listed them.
+/// The most recently published package of a name, and its project. Reads, for one project: its package. For several:
+/// the projects by name, and packages from the last project on until one lists a version. If an earlier build wrote the
+/// list, each package is read.
 fn newest(env: &Env, candidate: &Candidate) -> Result<Option<(u64, Rc<Package>)>, StoreError> {
     let Candidate { name, projects } = candidate;
     let listed = |project: &ProjectKey| -> Result<Option<(u64, Rc<Package>)>, StoreError> {
         let package = store::package(env, project, name)?.filter(|package| package.listed() > 0);
         Ok(package.map(|package| (project.id, package)))
     };
-    let holders = if projects.len() > 1 { store::holders(env, name)? } else { Rc::default() };
-    if holders.by_publication {
+    let by_name = if projects.len() > 1 { store::projects_by_name(env, name)? } else { Rc::default() };
+    if by_name.by_publication {
         let projects: HashMap<u64, &ProjectKey> = projects.iter().map(|project| (project.id, project)).collect();
-        let last_first = holders.projects.iter().rev().filter_map(|id| projects.get(id));
+        let last_first = by_name.projects.iter().rev().filter_map(|id| projects.get(id));
         return last_first.map(|project| listed(project)).find_map(Result::transpose).transpose();
     }
     let mut newest: Option<(u64, Rc<Package>)> = None;
@@ -203,13 +203,13 @@ fn newest(env: &Env, candidate: &Candidate) -> Result<Option<(u64, Rc<Package>)>
     Ok(newest)
 }
 
-/// The summary of a version, which the instance caches without the readme beside it.
+/// The summary of a version. The instance caches it, without the readme.
 fn summary(env: &Env, upload: &str) -> Result<SearchSummary, StoreError> {
     let key = format!("search/{upload}");
     if let Some(summary) = env.blobs.peek(&key).and_then(|summary| serde_json::from_slice(&summary).ok()) {
         return Ok(summary);
     }
-    let summary = SearchSummary::read(&store::latest_fields(env, upload)?).unwrap_or_default();
+    let summary = SearchSummary::read(&store::package_level_fields(env, upload)?).unwrap_or_default();
     if let Ok(bytes) = serde_json::to_vec(&summary) {
         env.blobs.put(&key, bytes.into());
     }
@@ -233,7 +233,7 @@ fn object(request: &RegistryRequest, hit: &Hit) -> Result<Value, StoreError> {
         "publisher": publisher(env, hit)?.as_deref().map(person),
         "maintainers": maintainers,
     });
-    // Nothing of this is measured, but clients read the members.
+    // Clients read these members; the registry measures none of them.
     let detail = json!({"quality": 0.0, "popularity": 0.0, "maintenance": 0.0});
     let score = json!({"final": hit.score, "detail": detail});
     Ok(json!({"package": package, "score": score, "searchScore": hit.score}))

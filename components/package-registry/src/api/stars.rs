@@ -1,11 +1,11 @@
-//! Stars, which this registry does not keep: `npm star` and `npm unstar` put back a document of the package's users
-//! ([`super::noop_update`]), and `npm stars` lists the packages that a user has starred.
+//! Stars, which this registry does not store. `npm star` and `npm unstar` send a document of the package's users
+//! ([`super::noop_update`]). `npm stars` lists the packages that a user has starred.
 
 use http::{HeaderName, HeaderValue};
 use kit::Response;
 use serde_json::{Value, json};
 
-/// npm prints it (<https://docs.npmjs.com/cli/v11/using-npm/logging>).
+/// npm prints this header (<https://docs.npmjs.com/cli/v11/using-npm/logging>).
 pub const NPM_NOTICE: HeaderName = HeaderName::from_static("npm-notice");
 
 /// `GET <prefix>/-/_view/starredByUser?key="NAME"`: an empty list for every user.

@@ -103,8 +103,8 @@ fn require_text(text: &str, field: &str) -> Result<(), Error> {
     if text.trim().is_empty() { Err(bad_request(&format!("\"{field}\" not given"))) } else { Ok(()) }
 }
 
-/// 400 for a tag that cannot be set, here or by publishing: it is too long, clients would ask for versions of that
-/// number, or no path can name it.
+/// 400 for a tag that must not be set, here or by publishing. It is too long, clients would read it as a version range,
+/// or no path can name it.
 pub fn check(tag: &str) -> Result<(), Error> {
     if tag.len() > MAX_TAG {
         return Err(bad_request(&format!("Tag has {} bytes; at most {MAX_TAG} are allowed", tag.len())));
@@ -112,7 +112,7 @@ pub fn check(tag: &str) -> Result<(), Error> {
     if is_range(tag) {
         return Err(bad_request(&format!("Tag name must not be a version or a range of versions: {tag}")));
     }
-    // In JavaScript it is no member of an object that it is set in.
+    // A JavaScript object gets no member when this name is assigned.
     if tag == "__proto__" {
         return Err(bad_request("Tag name must not be `__proto__`"));
     }
@@ -124,8 +124,8 @@ pub fn check(tag: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether every client can name the tag in a path: it decodes to the same text, and is left as it is by clients, which
-/// resolve `.` and `..` even if they are encoded, and trim their user's input.
+/// Whether every client can name the tag in a path: it decodes to the same text, and clients leave it unchanged.
+/// Clients resolve `.` and `..` even if they are encoded, and trim their user's input.
 fn is_addressable(tag: &str) -> bool {
     let encoded = path::encode(tag);
     Segment(&encoded).decode().is_some_and(|decoded| decoded == tag)
@@ -133,7 +133,7 @@ fn is_addressable(tag: &str) -> bool {
         && tag.trim_matches(|c: char| c.is_whitespace() || is_space(c)) == tag
 }
 
-/// The answer to a tag that the package refuses.
+/// The error for a tag that the package refuses.
 pub fn tag_error(error: TagError) -> Error {
     match error {
         TagError::TooManyTags => same_text(

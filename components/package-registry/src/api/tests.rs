@@ -10,12 +10,12 @@ mod deprecate;
 mod document_tags;
 mod forward;
 mod golden;
-mod holders;
 mod list;
 mod maintainers;
 mod maintenance;
 mod noop_update;
 mod package_names;
+mod projects_by_name;
 mod protection;
 mod publish;
 mod publisher;
@@ -76,7 +76,7 @@ const UNLIMITED: (&str, &str) = ("registry_rate_limit_publishes", "0");
 struct Forge {
     store: MemoryStore,
     variables: Vec<(&'static str, &'static str)>,
-    /// One source for all requests, so that no two ids are the same.
+    /// One source for all requests, so that ids are unique.
     entropy: Rc<CountingEntropy>,
     now: Timestamp,
 }
@@ -146,7 +146,7 @@ impl Forge {
     }
 
     /// Advances the clock by a second.
-    fn later(&mut self) {
+    fn advance_clock(&mut self) {
         self.now = Timestamp::from_millis(self.now.millis() + 1000);
     }
 
@@ -215,7 +215,7 @@ impl Forge {
         }
     }
 
-    /// Changes records as an import does: the catalog follows.
+    /// Changes records as an import does, with the catalog.
     fn import(&self, changes: impl FnOnce(&mut Changes), write: impl FnOnce()) {
         let mut changed = Changes::default();
         changes(&mut changed);
@@ -312,7 +312,7 @@ impl TestResponse {
         TestResponse::with_body(env, sent, body)
     }
 
-    /// The response to a request with this body in place of its own.
+    /// The response to a request, with `body` in place of its own.
     fn with_body(env: Env, sent: TestRequest, body: Body) -> Self {
         let mut http = Request::new(sent.method, &sent.path);
         http.origin = Origin::known("http", "registry.example");

@@ -1,22 +1,22 @@
 //! Unpublishing versions.
 //!
-//! A client sends the whole document without the versions to unpublish. Its copy must be of the current
-//! revision: otherwise a version that was published in between would be removed as well. The number of
-//! an unpublished version is not used again: clients and caches keep its file for a year, under an address
-//! that another file would have too, and lock files name its digest.
+//! A client sends the whole document without the versions to unpublish. Its copy must be of the current revision:
+//! otherwise a version that was published in between would be removed as well. The number of an unpublished version is
+//! never reused. Clients and caches keep its file for a year, under the address that a new file would get, and lock
+//! files name its digest.
 
 use super::access::{self, Authorized, Read, Unpublish};
 use super::error::{outdated, package_not_found, same_text};
 use super::noop_update::NoopUpdate;
-use super::publish::MAX_SKELETON;
+use super::publish::MAX_ENVELOPE;
 use super::request::RegistryRequest;
 use super::update::{Change, update};
-use crate::document::Skeleton;
+use crate::document::Envelope;
 use crate::json::{self, Members};
 use crate::package::Package;
-use crate::segment::{IndexEntry, Segment, VersionState};
 use crate::store;
 use crate::submission::Submission;
+use crate::version_run::{IndexEntry, VersionRun, VersionState};
 use http::StatusCode;
 use kit::store::StoreError;
 use kit::{Env, Error, Response};
@@ -26,16 +26,17 @@ use std::collections::BTreeSet;
 /// `PUT projects/:id/packages/…/:package_name/-rev/:revision`.
 pub async fn versions(mut request: RegistryRequest, name: &str, revision: &str) -> Result<Response, Error> {
     request.caller.require_authenticated()?;
-    // The document decides which right is needed; a caller who may not even read the package need not send it.
+    // The document decides which right is needed. A caller who may not even read the package is refused before the body
+    // is read.
     access::authorize::<Read>(&request, name, package_not_found)?;
-    let bytes = std::mem::take(&mut request.http.body).collect(MAX_SKELETON as u64).await?;
+    let bytes = std::mem::take(&mut request.http.body).collect(MAX_ENVELOPE as u64).await?;
     let request = access::renew(request)?;
     if let Some(update) = NoopUpdate::read(&bytes) {
         return update.acknowledge(&request, name);
     }
-    let skeleton = Skeleton { bytes, file: None };
+    let envelope = Envelope { bytes, file: None };
     let invalid = |text: String| same_text(StatusCode::BAD_REQUEST, text);
-    let document = Submission::read(&skeleton).map_err(|error| invalid(error.to_string()))?;
+    let document = Submission::read(&envelope).map_err(|error| invalid(error.to_string()))?;
     let kept: BTreeSet<&str> = document.versions.iter().map(|(version, _)| version).collect();
     let authorized = authorize(&request, name)?;
     unpublish(&request.env, &authorized, revision, |version| kept.contains(version), document.tags.as_ref())
@@ -71,8 +72,7 @@ fn ok() -> Response {
     Response::ok(&json!({"ok": true}))
 }
 
-/// Unpublishes every listed version that `is_kept` does not accept. `tags` are those in the client's
-/// document.
+/// Unpublishes every listed version that `is_kept` does not accept. `tags` are the tags in the client's document.
 fn unpublish(
     env: &Env,
     authorized: &Authorized<Unpublish>,
@@ -83,7 +83,7 @@ fn unpublish(
     let mut removed = Vec::new();
     update(env, authorized, |package| {
         if package.revision_id() != revision {
-            // The same request may have been carried out before, and its answer lost: then it removes nothing.
+            // A repeated request, whose first answer was lost, has nothing left to remove.
             if !removes_any(env, package, &is_kept)? {
                 return Ok(Change::None);
             }
@@ -100,15 +100,15 @@ fn unpublish(
 
 /// Whether a listed version would be unpublished.
 fn removes_any(env: &Env, package: &Package, is_kept: impl Fn(&str) -> bool) -> Result<bool, StoreError> {
-    for part in package.segments.iter().filter(|part| part.listed > 0) {
-        if listed(&store::segment(env, part)?).any(|entry| !is_kept(entry.version)) {
+    for run_ref in package.runs.iter().filter(|run_ref| run_ref.listed > 0) {
+        if listed(&store::version_run(env, run_ref)?).any(|entry| !is_kept(entry.version)) {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// Rewrites the segments that lose a version. Returns the uploads of the unpublished versions.
+/// Rewrites the version runs that lose a version. Returns the uploads of the unpublished versions.
 fn remove(
     env: &Env,
     package: &mut Package,
@@ -116,10 +116,10 @@ fn remove(
     tags: Option<&Members>,
 ) -> Result<Vec<String>, StoreError> {
     let (mut uploads, mut kept) = (Vec::new(), BTreeSet::new());
-    for part in package.segments.iter_mut().filter(|part| part.listed > 0) {
-        let mut segment = store::segment(env, part)?;
+    for run_ref in package.runs.iter_mut().filter(|run_ref| run_ref.listed > 0) {
+        let mut run = store::version_run(env, run_ref)?;
         let before = uploads.len();
-        for entry in listed(&segment) {
+        for entry in listed(&run) {
             if is_kept(entry.version) {
                 kept.insert(entry.version.to_owned());
             } else {
@@ -127,8 +127,8 @@ fn remove(
             }
         }
         if uploads.len() > before {
-            segment.unpublish(|version| !is_kept(version));
-            *part = store::save_segment(env, &segment)?;
+            run.unpublish(|version| !is_kept(version));
+            *run_ref = store::save_run(env, &run)?;
         }
     }
     let requested_tag = |tag: &str| tags.and_then(|tags| tags.get(tag)).and_then(json::string);
@@ -140,6 +140,6 @@ fn remove(
     Ok(uploads)
 }
 
-fn listed(segment: &Segment) -> impl Iterator<Item = IndexEntry<'_>> {
-    segment.index.entries().filter(|entry| entry.state == VersionState::Listed)
+fn listed(run: &VersionRun) -> impl Iterator<Item = IndexEntry<'_>> {
+    run.index.entries().filter(|entry| entry.state == VersionState::Listed)
 }

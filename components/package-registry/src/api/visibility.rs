@@ -1,5 +1,5 @@
-//! Whether a package is public. npm asks before it publishes with provenance, which it does without
-//! further options only for public packages. pnpm asks for another form of the answer (`pnpm access get status`).
+//! Whether a package is public. npm asks before it publishes with provenance. Without further options, it does so only
+//! for public packages. pnpm asks for another form of the answer (`pnpm access get status`).
 
 use super::access::{self, Read};
 use super::caching;
@@ -11,13 +11,13 @@ use crate::route::Level;
 use kit::{Error, Response};
 use serde_json::json;
 
-/// `GET <prefix>/-/package/:package_name/visibility`. At project level it is that of the project, also
-/// before the first version is published. Reads: at the other levels the package.
+/// `GET <prefix>/-/package/:package_name/visibility`. At project level it is the project's visibility, even before the
+/// first version is published. At the other levels, the package is read.
 pub fn get(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
     Ok(Response::ok(&json!({"public": is_public(request, name, Resource::Visibility)?})))
 }
 
-/// `GET <prefix>/-/package/:package_name/access`, likewise. There is no second factor that publishing could ask for.
+/// `GET <prefix>/-/package/:package_name/access`, likewise. Publishing never asks for a second factor.
 pub fn access_status(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
     let access = if is_public(request, name, Resource::AccessStatus)? { "public" } else { "restricted" };
     Ok(Response::ok(&json!({"access": access, "publish_requires_tfa": false})))

@@ -4,7 +4,7 @@ use base64::engine::general_purpose::STANDARD;
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-const LIMITS: Limits = Limits { skeleton: 4096, file: 1000, depth: 8 };
+const LIMITS: Limits = Limits { envelope: 4096, file: 1000, depth: 8 };
 
 #[derive(Default)]
 struct Received(Vec<u8>);
@@ -21,7 +21,7 @@ impl Sink for Received {
     }
 }
 
-type Outcome = Result<(Skeleton, Vec<u8>), DocumentReadError<&'static str>>;
+type Outcome = Result<(Envelope, Vec<u8>), DocumentReadError<&'static str>>;
 
 /// Reads `text` in pieces of `size`.
 fn read(text: &[u8], size: usize, limits: Limits) -> Outcome {
@@ -32,7 +32,7 @@ fn read(text: &[u8], size: usize, limits: Limits) -> Outcome {
     Ok((document.finish(), received.0))
 }
 
-/// Reads `text` cut in every possible way, which must not matter.
+/// Reads `text` cut in every possible way, and asserts equal outcomes.
 fn every_way(text: &str) -> Outcome {
     let whole = read(text.as_bytes(), text.len().max(1), LIMITS);
     for size in 1..text.len() {
@@ -41,14 +41,14 @@ fn every_way(text: &str) -> Outcome {
     whole
 }
 
-/// The file's name and bytes, and the skeleton.
+/// The file's name and bytes, and the envelope.
 #[track_caller]
 fn accepted(text: &str) -> (Option<String>, Vec<u8>, String) {
-    let (skeleton, received) = every_way(text).unwrap();
-    if let Some(file) = &skeleton.file {
+    let (envelope, received) = every_way(text).unwrap();
+    if let Some(file) = &envelope.file {
         assert_eq!(file.length, received.len() as u64);
     }
-    (skeleton.file.map(|file| file.name), received, String::from_utf8(skeleton.bytes).unwrap())
+    (envelope.file.map(|file| file.name), received, String::from_utf8(envelope.bytes).unwrap())
 }
 
 #[track_caller]
@@ -61,12 +61,12 @@ fn refused(text: &str) -> DocumentError {
 
 #[test]
 fn the_file_is_decoded_and_everything_else_is_kept() {
-    let (file, bytes, skeleton) = accepted(
+    let (file, bytes, envelope) = accepted(
         r#"{"name":"a","_attachments":{"a-1.0.0.tgz":{"content_type":"x","data":"aGVsbG8=","length":5}},"versions":{}}"#,
     );
     assert_eq!((file.as_deref(), &*bytes), (Some("a-1.0.0.tgz"), &b"hello"[..]));
     assert_eq!(
-        skeleton,
+        envelope,
         r#"{"name":"a","_attachments":{"a-1.0.0.tgz":{"content_type":"x","data":"","length":5}},"versions":{}}"#
     );
 }
@@ -74,9 +74,9 @@ fn the_file_is_decoded_and_everything_else_is_kept() {
 #[test]
 fn escapes_and_white_space_do_not_hide_the_file() {
     let text = "{ \"_attach\\u006dents\" :\n{ \"\\u0061.t\\u0067z\" : { \"d\\u0061ta\" :\t\"\\/\\u002BAA\\u002f\\u0077\\u003D=\" } } }";
-    let (file, bytes, skeleton) = accepted(text);
+    let (file, bytes, envelope) = accepted(text);
     assert_eq!((file.as_deref(), bytes), (Some("a.tgz"), STANDARD.decode("/+AA/w==").unwrap()));
-    assert!(skeleton.ends_with("\"d\\u0061ta\" :\t\"\" } } }"), "{skeleton}");
+    assert!(envelope.ends_with("\"d\\u0061ta\" :\t\"\" } } }"), "{envelope}");
 }
 
 #[test]
@@ -99,8 +99,8 @@ fn members_that_only_resemble_the_file_stay() {
         "",
         "null",
     ] {
-        let (file, bytes, skeleton) = accepted(text);
-        assert_eq!((file, bytes.len(), skeleton.as_str()), (None, 0, text));
+        let (file, bytes, envelope) = accepted(text);
+        assert_eq!((file, bytes.len(), envelope.as_str()), (None, 0, text));
     }
 }
 
@@ -138,7 +138,7 @@ fn every_limit_is_exact() {
     assert!(read(padded(4096).as_bytes(), 100, LIMITS).is_ok());
     assert_eq!(
         read(padded(4097).as_bytes(), 100, LIMITS),
-        Err(DocumentReadError::Document(DocumentError::SkeletonTooLarge(4096)))
+        Err(DocumentReadError::Document(DocumentError::EnvelopeTooLarge(4096)))
     );
 
     assert!(every_way(&format!("{}{}", "[".repeat(8), "]".repeat(8))).is_ok());
@@ -158,7 +158,7 @@ fn a_full_sink_stops_the_reading() {
 }
 
 #[test]
-fn the_skeleton_is_malformed_exactly_when_the_document_is() {
+fn the_envelope_is_malformed_exactly_when_the_document_is() {
     let valid = r#"{"_attachments":{"a.tgz":{"data":"aGVsbG8=","length":5}},"n":[1,{"x":"y\"z"}]}"#;
     for at in 0..valid.len() {
         for change in ["", "\"", "{", "}", "[", "]", ":", ",", "\\", "x", "0", " "] {
@@ -166,8 +166,8 @@ fn the_skeleton_is_malformed_exactly_when_the_document_is() {
             text.replace_range(at..=at, change);
             let valid = serde_json::from_str::<Value>(&text).is_ok();
             match read(text.as_bytes(), 3, LIMITS) {
-                Ok((skeleton, _)) => {
-                    assert_eq!(serde_json::from_slice::<Value>(&skeleton.bytes).is_ok(), valid, "{text}");
+                Ok((envelope, _)) => {
+                    assert_eq!(serde_json::from_slice::<Value>(&envelope.bytes).is_ok(), valid, "{text}");
                 }
                 Err(DocumentReadError::Document(DocumentError::Malformed(_))) => {}
                 Err(other) => assert!(!valid, "{text}: {other:?}"),
@@ -180,8 +180,8 @@ fn the_skeleton_is_malformed_exactly_when_the_document_is() {
 fn a_document_cut_off_anywhere_is_malformed() {
     let text = r#"{"_attachments":{"a.tgz":{"data":"aGVsbG8="}},"b":"c"}"#;
     for end in 0..text.len() {
-        let (skeleton, _) = read(&text.as_bytes()[..end], 5, LIMITS).unwrap();
-        assert!(serde_json::from_slice::<Value>(&skeleton.bytes).is_err(), "{end} bytes of {text}");
+        let (envelope, _) = read(&text.as_bytes()[..end], 5, LIMITS).unwrap();
+        assert!(serde_json::from_slice::<Value>(&envelope.bytes).is_err(), "{end} bytes of {text}");
     }
 }
 
@@ -244,11 +244,11 @@ fn the_reader_agrees_with_a_parser_of_whole_documents() {
         let outcome = read(text.as_bytes(), size, LIMITS);
         match reference(&mut document) {
             Ok(expected) => {
-                let (skeleton, received) = outcome.unwrap_or_else(|why| panic!("{text}: {why:?}"));
-                assert_eq!(serde_json::from_slice::<Value>(&skeleton.bytes).unwrap(), document, "{text}");
+                let (envelope, received) = outcome.unwrap_or_else(|why| panic!("{text}: {why:?}"));
+                assert_eq!(serde_json::from_slice::<Value>(&envelope.bytes).unwrap(), document, "{text}");
                 files += usize::from(expected.is_some());
                 let (name, bytes) = expected.map_or((None, Vec::new()), |(name, bytes)| (Some(name), bytes));
-                assert_eq!((skeleton.file.map(|file| file.name), received), (name, bytes), "{text}");
+                assert_eq!((envelope.file.map(|file| file.name), received), (name, bytes), "{text}");
             }
             Err(()) => {
                 refusals += 1;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The commands. `package` is the package's name without its scope, which a single path is called.
+/// The commands, by name. `package` is the package's name without its scope, which names the command of a single path.
 pub fn map(bin: &Value, package: &str) -> BTreeMap<String, String> {
     let command = |name: &str, target: &Value| {
         let (name, target) = (last(&path(name)).to_owned(), path(target.as_str()?));
@@ -17,8 +17,7 @@ pub fn map(bin: &Value, package: &str) -> BTreeMap<String, String> {
     }
 }
 
-/// A command that an object has twice, with different paths: which of its names counts depends on their order, and on
-/// the client.
+/// A command that an object has twice, with different paths. The order and the client decide which path counts.
 pub fn ambiguous(bin: &Value) -> Option<String> {
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
     let commands = bin.as_object().into_iter().flatten();
@@ -32,7 +31,7 @@ pub fn ambiguous(bin: &Value) -> Option<String> {
     None
 }
 
-/// Whether a client makes a command of a name. npm sets the last one in vain: it is no own member of an object there.
+/// Whether clients install a command of this name. In npm, setting `__proto__` adds no member to an object.
 fn is_possible(name: &str) -> bool {
     !name.is_empty() && name != "__proto__"
 }
@@ -45,7 +44,7 @@ pub fn are_same_list(one: &Value, other: &Value) -> bool {
     paths(one).is_some_and(|ours| paths(other).is_some_and(|theirs| ours == theirs))
 }
 
-/// A path without `.` and `..`, which start at the package's folder.
+/// A path relative to the package's folder, without `.` and `..`.
 pub fn path(text: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     for segment in text.split(['/', '\\', ':']) {
@@ -58,7 +57,7 @@ pub fn path(text: &str) -> String {
     segments.join("/")
 }
 
-/// Whether no text in it leads out of the package.
+/// Whether every path in the value stays inside the package.
 pub fn stays_inside(value: &Value) -> bool {
     let is_inside = |text: &str| {
         !text.starts_with(['/', '\\']) && !text.contains(':') && !text.split(['/', '\\']).any(|part| part == "..")

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Hosts of git repositories that have a short form, and the form.
+/// Git hosts whose repositories have a short form, and the form's prefix.
 const HOSTS: &[(&str, &str)] = &[
     ("github.com", "github:"),
     ("gitlab.com", "gitlab:"),
@@ -12,7 +12,7 @@ const HOSTS: &[(&str, &str)] = &[
     ("git.sr.ht", "sourcehut:"),
 ];
 
-/// The dependencies. Old forms are a list of texts, and one text with white space or commas between them.
+/// The dependencies, by name. Old forms are a list of texts, or one text with white space or commas as separators.
 pub fn map(value: &Value) -> BTreeMap<String, String> {
     match value {
         Value::Object(map) => {
@@ -36,15 +36,15 @@ fn named(text: &str) -> (String, String) {
     (name.to_owned(), spec.strip_prefix('@').unwrap_or(spec).trim().to_owned())
 }
 
-/// A text that is equal for specs of one meaning: a git repository by host, path and commit, because clients
-/// write each form of its URL as another one.
+/// A text that is equal for specs of one meaning. For a git repository it has host, path and commit, because clients
+/// rewrite one form of its URL as another.
 pub fn meaning(spec: &str) -> String {
     repository(spec).unwrap_or_else(|| spec.to_owned())
 }
 
 fn repository(spec: &str) -> Option<String> {
     let (url, commit) = spec.split_once('#').unwrap_or((spec, ""));
-    // A URL's host ends at these too, or they are left out of it: the text behind them would be taken for it here.
+    // In a URL, these characters end the host or are dropped. Here, the text after them would be taken for the host.
     if url.contains(|char: char| matches!(char, '?' | '\\') || char.is_control()) {
         return None;
     }
@@ -65,7 +65,7 @@ fn repository(spec: &str) -> Option<String> {
     (is_repository && path.split('/').all(|segment| !segment.is_empty())).then(|| format!("{host}/{path}#{commit}"))
 }
 
-/// `user/repository`. npm takes `~/x` for one when it writes a document.
+/// Whether a text is `user/repository`. npm also takes `~/x` for one when it writes a document.
 fn is_github_path(text: &str) -> bool {
     text.split('/').count() == 2
         && !text.starts_with(['.', '/'])
@@ -82,10 +82,10 @@ fn of_url(url: &str) -> Option<(&'static str, &str)> {
     };
     let authority = rest.split('/').next().unwrap_or_default();
     let after_user = authority.rfind('@').and_then(|at| rest.get(at + 1..)).unwrap_or(rest);
-    // Behind a colon, other URLs than those of ssh and git have a port.
+    // After a colon, URLs of ssh and git may have a path; web URLs have a port.
     let is_web = url.starts_with("http") || url.starts_with("git+http");
     let (host, path) = if is_web { after_user.split_once('/')? } else { after_user.split_once(['/', ':'])? };
-    // Digits are one of a URL of ssh or git too, and not a folder as behind the colon of `git@host:path`.
+    // Digits after the colon are a port in URLs of ssh and git, too, but a folder in `git@host:path`.
     let port = after_user.split('/').next().and_then(|authority| authority.split_once(':'));
     if rest != url && port.is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())) {
         return None;

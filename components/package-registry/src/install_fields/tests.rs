@@ -135,7 +135,7 @@ fn a_list_of_commands_has_its_normal_form() {
     assert_eq!(refused(&json!({"bin": ["a.js"]}), &json!({"bin": ["a.js", 7]})), Some("bin"));
 }
 
-/// Such a path is not refused, because clients publish it, and is served in normal form.
+/// Clients publish such a path. It is accepted, and served in normal form.
 #[test]
 fn a_command_that_leads_out_of_the_package_has_its_normal_form() {
     let inside = json!({"bin": {"lib": "x.js"}});
@@ -170,7 +170,7 @@ fn the_script_of_a_gyp_file_may_be_written_into_the_document() {
     for file in [json!({}), json!({"scripts": {"postinstall": ""}}), json!({"scripts": {"test": "x"}})] {
         assert_eq!(differences(&file, &gyp, true), [], "{file}");
         assert_eq!(differences(&file, &file, true), [], "{file}");
-        // Without the file, records do not have the script.
+        // If the file is not packed, records do not have the script.
         let difference = Difference { field: "scripts", is_error: false, value: None };
         assert_eq!(differences(&file, &gyp, false), [difference], "{file}");
         assert!(has_script(&file, true) && !has_script(&file, false));
@@ -243,7 +243,7 @@ fn commands_of_a_folder_are_in_it() {
     }
 }
 
-/// npm 7 and later write the paths of a folder that is the package's own with a slash before them.
+/// If the folder is the package's own, npm 7 and later write its paths with a leading slash.
 #[test]
 fn commands_of_the_root_are_served_in_their_normal_form() {
     let file = json!({"directories": {"bin": "."}});
@@ -307,7 +307,7 @@ fn a_field_with_two_readings_is_refused() {
     assert_eq!(document.unwrap_err(), "bin");
 }
 
-/// A value that an installer may understand in a way of its own is not passed on, and not taken from a document.
+/// A value that installers may read differently is not served, and not accepted from a document.
 #[test]
 fn a_type_that_installers_do_not_expect_is_refused_or_corrected() {
     let odd = [
@@ -337,7 +337,7 @@ fn a_type_that_installers_do_not_expect_is_refused_or_corrected() {
                 ("peerDependenciesMeta" | "dependenciesMeta", value) => *value == json!({"x": {}}),
                 _ => false,
             };
-            // The file does not have this value, so it is served only if it means nothing to installers.
+            // The file lacks this value, so it is served only if installers ignore it.
             assert!(!is_served || is_expected, "{field}: {value}");
             let same = differences(&document, &document, false);
             assert!(same.iter().all(|difference| !difference.is_error), "{field}: {value}: {same:?}");
@@ -354,7 +354,7 @@ fn a_type_that_installers_do_not_expect_is_refused_or_corrected() {
     }
 }
 
-/// npm 6 to 8 and yarn 1 write such documents for these files; the file's form is passed on.
+/// npm 6 to 8 and yarn 1 write such documents for these files; the file's form is served.
 #[test]
 fn fields_that_older_clients_change_are_corrected() {
     for (file, document, field) in [

@@ -11,12 +11,12 @@ impl InstallFields {
         [field, alias].map(|name| self.fields.get(name))
     }
 
-    /// Whether the file names no version of a dependency, with `null`: yarn 1 writes any version then.
+    /// Whether the file has `null` for a dependency's version, and the document an empty text, as yarn 1 writes it.
     pub(super) fn is_without_version(&self, field: &str, name: &str, spec: &str) -> bool {
         spec.is_empty() && self.fields.get(field).and_then(|map| map.get(name)).is_some_and(Value::is_null)
     }
 
-    /// Whether a field is written in the same way in both. yarn 1 writes the paths in a list of commands without `./`.
+    /// Whether both write a field in the same way. In a list of commands, yarn 1 drops `./` from paths.
     pub(super) fn is_written_as(&self, document: &InstallFields, field: &'static str) -> bool {
         let (ours, theirs) = (self.written(field), document.written(field));
         let are_same_commands =

@@ -73,7 +73,7 @@ fn the_full_record_has_everything_but_the_readme() {
     assert_eq!(full.matches(URL_PLACEHOLDER).count(), 1);
 }
 
-/// Programs that assign it to an object set the object's prototype, from which it inherits scripts, for example.
+/// If a program assigns this member, the object inherits from its value, scripts for example.
 #[test]
 fn a_prototype_is_in_no_record() {
     let mut manifest = manifest();
@@ -217,7 +217,7 @@ fn a_version_may_be_published_as_deprecated() {
 fn latest_fields_are_members_to_append() {
     let (name, version) = (name(), version());
     let text = RawValue::from_string(manifest().to_string()).unwrap();
-    let latest = Manifest::read(&text, &name, &version).unwrap().latest_fields(None);
+    let latest = Manifest::read(&text, &name, &version).unwrap().package_level_fields(None);
     let object: Value = serde_json::from_str(&format!("{{\"x\":0{latest}}}")).unwrap();
     assert_eq!(object, json!({"x": 0, "author": "", "license": {"type": "MIT"}, "readme": "# long"}));
 
@@ -226,9 +226,12 @@ fn latest_fields_are_members_to_append() {
         manifest.as_object_mut().unwrap().remove(name);
     }
     let text = RawValue::from_string(manifest.to_string()).unwrap();
-    assert_eq!(Manifest::read(&text, &name, &version).unwrap().latest_fields(None), "");
+    assert_eq!(Manifest::read(&text, &name, &version).unwrap().package_level_fields(None), "");
     let readme = RawValue::from_string("\"beside\"".into()).unwrap();
-    assert_eq!(Manifest::read(&text, &name, &version).unwrap().latest_fields(Some(&readme)), ",\"readme\":\"beside\"");
+    assert_eq!(
+        Manifest::read(&text, &name, &version).unwrap().package_level_fields(Some(&readme)),
+        ",\"readme\":\"beside\""
+    );
 }
 
 #[test]
@@ -241,7 +244,7 @@ fn a_readme_is_cut_between_characters() {
             let readme: String = before.chars().chain(std::iter::repeat('é')).take(length).collect();
             manifest["readme"] = json!(readme);
             let text = RawValue::from_string(manifest.to_string()).unwrap();
-            let latest = Manifest::read(&text, &name, &version).unwrap().latest_fields(None);
+            let latest = Manifest::read(&text, &name, &version).unwrap().package_level_fields(None);
             let object: Value = serde_json::from_str(&format!("{{\"x\":0{latest}}}")).unwrap();
             let shown = object["readme"].as_str().unwrap();
             assert!(readme.starts_with(shown) && shown.len() == kept - lost, "{} {before}", shown.len());
@@ -250,5 +253,5 @@ fn a_readme_is_cut_between_characters() {
     let mut manifest = manifest();
     manifest["readme"] = json!({"not": "text"});
     let text = RawValue::from_string(manifest.to_string()).unwrap();
-    assert!(!Manifest::read(&text, &name, &version).unwrap().latest_fields(None).contains("readme"));
+    assert!(!Manifest::read(&text, &name, &version).unwrap().package_level_fields(None).contains("readme"));
 }

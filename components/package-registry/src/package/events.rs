@@ -10,12 +10,12 @@ impl Events {
         self.0.split('\n').skip(1)
     }
 
-    /// The last one; empty if there is none.
+    /// The last id; empty without changes.
     pub fn last(&self) -> &str {
         self.0.rsplit('\n').next().unwrap_or_default()
     }
 
-    /// The one before the last `age` ones; `None` if it is forgotten.
+    /// The id before the last `age` ids; `None` if it is forgotten.
     pub fn before_last(&self, age: usize) -> Option<&str> {
         self.0.rsplit('\n').nth(age).filter(|event| !event.is_empty())
     }

@@ -1,14 +1,14 @@
-//! The last changes of deprecation messages. A client sends all messages of a package to change some of them; these
-//! changes tell its own from messages that are out of date.
+//! The last changes of deprecation messages. A client sends all messages of a package to change some of them. These
+//! records distinguish the client's own changes from outdated messages.
 
 use crate::checksum::Checksum;
 
-/// The most changes that are kept, because every request reads the package.
-const KEPT: usize = 64;
+/// The most recorded changes: every request reads them with the package.
+const MAX_CHANGES: usize = 64;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MessageChanges {
-    /// The revision of the package that changed a message last; 0 if none has since builds record it.
+    /// The last revision that changed a message; 0 if no message has changed since builds record it.
     pub last: u64,
     /// Every change after this revision is in `changes`.
     pub known_since: u64,
@@ -16,35 +16,35 @@ pub struct MessageChanges {
     pub changes: Vec<MessageChange>,
 }
 
-/// A revision changed the message of a version.
+/// A revision's change of a version's message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageChange {
     pub revision: u64,
     pub version: String,
-    /// Of the message before, which is empty if there was none.
+    /// The checksum of the message before, which is empty without a deprecation.
     pub before: Checksum,
 }
 
-/// A message in a client's document, where the package has another one.
+/// A message in a client's document that differs from the package's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SentMessage {
     /// The client has changed it.
     Changed,
-    /// Another client has changed it since the document's revision, and this one has not.
+    /// Another client has changed it since the document's revision, and this client has not.
     Outdated,
-    /// Both have changed it, or it is not known who has.
+    /// Both have changed it, or the package does not know who has.
     Conflicting,
 }
 
 impl MessageChanges {
-    /// Notes that `revision` changes the messages of these versions, which are given with their messages before.
+    /// Records that `revision` changes the messages of these versions. `changed` has each version's message before.
     pub fn record(&mut self, revision: u64, changed: impl IntoIterator<Item = (String, String)>) {
         let change = |(version, before): (String, String)| {
             let before = Checksum::of(before.as_bytes());
             MessageChange { revision, version, before }
         };
         self.changes.extend(changed.into_iter().map(change));
-        if let Some(excess) = self.changes.len().checked_sub(KEPT + 1)
+        if let Some(excess) = self.changes.len().checked_sub(MAX_CHANGES + 1)
             && let Some(newest) = self.changes.get(excess)
         {
             self.known_since = newest.revision;
@@ -53,7 +53,7 @@ impl MessageChanges {
         self.last = revision;
     }
 
-    /// What a message means in a document of `revision`, if the version has another one now.
+    /// Classifies a message in a document of `revision`, if the version has another message now.
     pub fn compare(&self, revision: u64, version: &str, message: &str) -> SentMessage {
         if revision >= self.last {
             return SentMessage::Changed;
@@ -98,9 +98,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_conflicts() {
+    fn forgotten_changes_conflict() {
         let mut changes = MessageChanges::default();
-        let versions: Vec<String> = (0..KEPT).map(|patch| format!("1.0.{patch}")).collect();
+        let versions: Vec<String> = (0..MAX_CHANGES).map(|patch| format!("1.0.{patch}")).collect();
         let all: Vec<(&str, &str)> = versions.iter().map(|version| (version.as_str(), "")).collect();
         record(&mut changes, 1, &[("1.0.0", "")]);
         record(&mut changes, 2, &all);

@@ -91,7 +91,7 @@ fn publishing_is_at_project_level_with_the_slash_encoded() {
     assert_eq!(at(&Method::PUT, "/@acme%2flib"), Endpoint::Publish { name: "@acme/lib".into() });
     assert_eq!(refused(&Method::PUT, &format!("{P}/@acme/lib")), 404);
     for path in ["/api/v4/packages/npm/@acme%2flib", "/api/v4/groups/1/-/packages/npm/@acme/lib"] {
-        let elsewhere = Endpoint::PublishElsewhere { name: "@acme/lib".into() };
+        let elsewhere = Endpoint::PublishAboveProject { name: "@acme/lib".into() };
         assert_eq!(route(&Method::PUT, path).unwrap().endpoint, elsewhere, "{path}");
     }
 }

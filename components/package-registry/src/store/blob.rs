@@ -5,13 +5,13 @@ use bytes::Bytes;
 use kit::Env;
 use kit::store::StoreError;
 
-/// A blob that a root or another blob names, so it must be there.
+/// A blob that a root or another blob names, so its absence is damage.
 pub fn read(env: &Env, key: &Key) -> Result<Bytes, StoreError> {
     let key = key.text();
     env.blob(&key)?.ok_or_else(|| StoreError::corrupt(&key, "it is missing"))
 }
 
-/// The same, checked when it is read from the store: the instance caches intact blobs only.
+/// Like [`read`], with a check of a blob from the store: the instance caches intact blobs only.
 pub fn read_checked(
     env: &Env,
     key: &Key,
@@ -27,7 +27,7 @@ pub fn read_checked(
     Ok(bytes)
 }
 
-/// The same as it is stored now, not as the instance has cached it.
+/// Like [`read`], from the store and not from the instance's cache.
 pub fn read_uncached(env: &Env, key: &Key) -> Result<Vec<u8>, StoreError> {
     let key = key.text();
     env.store.get(&key)?.ok_or_else(|| StoreError::corrupt(&key, "it is missing"))

@@ -12,53 +12,52 @@ use std::cell::RefCell;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 
-/// Size of the pieces in which files are stored, in bytes; only the last one is shorter. Hosts
-/// hand values over as a whole, so this bounds the memory of a download.
+/// Size of the pieces in which files are stored, in bytes; only the last chunk is shorter. Hosts return values as a
+/// whole, so this bounds the memory of a download.
 pub const CHUNK: usize = 1024 * 1024;
 
-/// Upper bound of the chunks that an instance keeps, in bytes, and of the file that one is of.
-const KEPT: usize = 8 * CHUNK;
+/// Most bytes of the chunks that an instance caches, and of a file whose chunks it caches.
+const MAX_CACHED: usize = 8 * CHUNK;
 
-/// The chunks that an instance remembers to have read once.
-const REMEMBERED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(4095);
+/// The most chunks whose first read an instance remembers.
+const MAX_REMEMBERED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(4095);
 
-/// Chunks that an instance keeps from their second read on, so that files that are downloaded once do not
-/// evict files that are downloaded often. They are apart from other blobs, which are smaller and read more
-/// often.
+/// Chunks that an instance caches from their second read on. So a file that is downloaded once does not evict files
+/// that are downloaded often. The cache is separate from other blobs, which are smaller and read more often.
 struct Chunks {
-    kept: ByteLru<String, Bytes>,
+    cached: ByteLru<String, Bytes>,
     read_once: RefCell<LruCache<String, ()>>,
 }
 
 impl Chunks {
     fn of(env: &Env) -> Rc<Self> {
         env.instance_cache.get().unwrap_or_else(|| {
-            let read_once = RefCell::new(LruCache::new(REMEMBERED));
-            let chunks = Rc::new(Chunks { kept: ByteLru::new(KEPT), read_once });
+            let read_once = RefCell::new(LruCache::new(MAX_REMEMBERED));
+            let chunks = Rc::new(Chunks { cached: ByteLru::new(MAX_CACHED), read_once });
             env.instance_cache.put(chunks.clone());
             chunks
         })
     }
 
-    /// Keeps a verified chunk if it was read before.
+    /// Caches a verified chunk if it was read before.
     fn record_read(&self, key: String, chunk: &Bytes) {
         if self.read_once.borrow_mut().pop(&key).is_some() {
-            self.kept.put(key, chunk.len(), chunk.clone());
+            self.cached.put(key, chunk.len(), chunk.clone());
         } else {
             self.read_once.borrow_mut().put(key, ());
         }
     }
 }
 
-/// A chunk of a file, verified, from the store or as the instance has kept it.
-/// Clients verify the file by the digests in the metadata.
+/// A chunk of a file, verified, from the store or the instance's cache. Clients verify the file by the digests in the
+/// metadata.
 pub fn chunk(env: &Env, id: &str, upload: &Upload, number: usize) -> Result<Bytes, StoreError> {
-    if upload.size > KEPT as u64 {
+    if upload.size > MAX_CACHED as u64 {
         return chunk_uncached(env, id, upload, number);
     }
     let key = Key::Chunk(id, number).text();
     let chunks = Chunks::of(env);
-    if let Some(chunk) = chunks.kept.get(&key) {
+    if let Some(chunk) = chunks.cached.get(&key) {
         return Ok(chunk);
     }
     let chunk = chunk_uncached(env, id, upload, number)?;
@@ -66,7 +65,7 @@ pub fn chunk(env: &Env, id: &str, upload: &Upload, number: usize) -> Result<Byte
     Ok(chunk)
 }
 
-/// A chunk of a file as it is stored now, verified.
+/// A chunk of a file from the store, verified.
 pub fn chunk_uncached(env: &Env, id: &str, upload: &Upload, number: usize) -> Result<Bytes, StoreError> {
     let key = Key::Chunk(id, number).text();
     let bytes = env.store.get(&key)?.ok_or_else(|| StoreError::corrupt(&key, "it is missing"))?;

@@ -1,5 +1,4 @@
-//! The listings that searches and the other levels read: which projects have packages, and which
-//! packages.
+//! The listings for searches, and for group and instance level: which projects have packages, and which packages.
 
 use super::key::Key;
 use super::package_names;
@@ -18,91 +17,99 @@ use std::num::NonZeroUsize;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// The projects that may have packages, in the order in which they got their first one.
+/// The projects that may have packages, in the order of their first packages.
 pub fn projects(env: &Env) -> Result<Vec<u64>, StoreError> {
     members(env, &Key::Projects)
 }
 
-/// The projects that may have a package of this name; the last publisher is the last ([`Holders`]). A
-/// publication that was not completed leaves a project that has none.
+/// The projects that may have a package of this name; the last publisher at the end ([`ProjectsByName`]). An incomplete
+/// publication leaves a project without such a package.
 fn projects_with_name(env: &Env, name: &PackageName) -> Result<Vec<u64>, StoreError> {
-    members(env, &Key::ProjectsWithName(name))
+    members(env, &Key::ProjectsByName(name))
 }
 
 /// The projects that may have a package of a name.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Holders {
+pub struct ProjectsByName {
     pub projects: Vec<u64>,
-    /// Whether they are in the order of their last publications.
+    /// Whether `projects` is in the order of last publications.
     pub by_publication: bool,
-    /// The projects of which not every version is in [`projects_with_version`]; `None`: all of them.
+    /// The projects that have versions without a list in [`projects_by_version`]; `None` means all projects.
     without_version_lists: Option<BTreeSet<u64>>,
 }
 
-impl Holders {
-    /// The same list with these projects only.
+impl ProjectsByName {
+    /// The list with these projects only.
     pub fn with_projects(&self, projects: Vec<u64>) -> Self {
-        let Holders { by_publication, without_version_lists, .. } = self;
-        Holders { projects, by_publication: *by_publication, without_version_lists: without_version_lists.clone() }
+        let ProjectsByName { by_publication, without_version_lists, .. } = self;
+        ProjectsByName {
+            projects,
+            by_publication: *by_publication,
+            without_version_lists: without_version_lists.clone(),
+        }
     }
 
-    /// The projects of which not every version is in [`projects_with_version`].
+    /// The projects that have versions without a list in [`projects_by_version`].
     pub fn without_version_lists(&self) -> impl Iterator<Item = u64> {
         let is_unlisted = |id: &u64| self.without_version_lists.as_ref().is_none_or(|without| without.contains(id));
         self.projects.iter().copied().filter(is_unlisted)
     }
 }
 
-impl From<ProjectsRecord> for Holders {
+impl From<ProjectsRecord> for ProjectsByName {
     fn from(record: ProjectsRecord) -> Self {
         let by_publication = record.is_by_publication();
-        Holders { projects: record.projects, by_publication, without_version_lists: record.without_version_lists }
+        ProjectsByName {
+            projects: record.projects,
+            by_publication,
+            without_version_lists: record.without_version_lists,
+        }
     }
 }
 
 /// Stored lists above this size, in bytes, are parsed once for all requests of an instance.
 const LARGE_LIST: usize = 1024;
 
-/// The large lists that an instance keeps.
-struct ParsedHolders(RefCell<LruCache<String, ParsedList>>);
+/// The large lists that an instance has parsed.
+struct ParsedLists(RefCell<LruCache<String, ParsedList>>);
 
 struct ParsedList {
     stored: Vec<u8>,
-    holders: Rc<Holders>,
+    by_name: Rc<ProjectsByName>,
 }
 
 const MAX_PARSED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(31);
 
-/// The projects that may have a package of this name, as [`projects_with_name`] has them. 1 read.
-pub fn holders(env: &Env, name: &PackageName) -> Result<Rc<Holders>, StoreError> {
-    let key = Key::ProjectsWithName(name).to_string();
+/// The projects that may have a package of this name. 1 read.
+pub fn projects_by_name(env: &Env, name: &PackageName) -> Result<Rc<ProjectsByName>, StoreError> {
+    let key = Key::ProjectsByName(name).to_string();
     let Some(stored) = env.store.get(&key)? else { return Ok(Rc::default()) };
-    let parse = |stored: &[u8]| -> Result<Rc<Holders>, StoreError> {
+    let parse = |stored: &[u8]| -> Result<Rc<ProjectsByName>, StoreError> {
         let record: ProjectsRecord = serde_json::from_slice(stored).map_err(|why| StoreError::corrupt(&key, why))?;
-        Ok(Rc::new(Holders::from(record)))
+        Ok(Rc::new(ProjectsByName::from(record)))
     };
     if stored.len() < LARGE_LIST {
         return parse(&stored);
     }
-    let parsed = env.instance_cache.get::<ParsedHolders>().unwrap_or_else(|| {
-        let parsed = Rc::new(ParsedHolders(RefCell::new(LruCache::new(MAX_PARSED))));
+    let parsed = env.instance_cache.get::<ParsedLists>().unwrap_or_else(|| {
+        let parsed = Rc::new(ParsedLists(RefCell::new(LruCache::new(MAX_PARSED))));
         env.instance_cache.put(parsed.clone());
         parsed
     });
     let mut parsed = parsed.0.borrow_mut();
     if let Some(known) = parsed.get(&key).filter(|known| known.stored == stored) {
-        return Ok(known.holders.clone());
+        return Ok(known.by_name.clone());
     }
-    let holders = parse(&stored)?;
-    parsed.put(key.clone(), ParsedList { stored, holders: holders.clone() });
-    Ok(holders)
+    let by_name = parse(&stored)?;
+    parsed.put(key.clone(), ParsedList { stored, by_name: by_name.clone() });
+    Ok(by_name)
 }
 
-/// Makes `project` the last of those with a package of this name, because it is about to publish another
-/// version. The other levels find the package of the project that published last. 1 read, and a swap if
-/// another project published the name since.
+/// Moves `project` to the end of the projects by name, because it is about to publish a version. At group and instance
+/// level, a name means the last publisher's package. 1 read, and a swap if another project has published the name
+/// since.
 pub fn record_publication(env: &Env, name: &PackageName, project: &ProjectKey) -> Result<(), StoreError> {
-    root::update(env, &Key::ProjectsWithName(name).to_string(), |record: Option<ProjectsRecord>| {
+    root::update(env, &Key::ProjectsByName(name).to_string(), |record: Option<ProjectsRecord>| {
         let mut record = record.unwrap_or_default();
         if record.is_by_publication() && record.is_last(project) {
             return Ok(Decision::Keep(()));
@@ -115,60 +122,60 @@ pub fn record_publication(env: &Env, name: &PackageName, project: &ProjectKey) -
             for id in &record.projects {
                 dated.push((packages::package(env, &record.key(*id), name)?.map(|package| package.published), *id));
             }
-            // The sort is stable, and no package is before every package.
+            // The sort is stable. An absent package sorts before every package.
             dated.sort_by_key(|(published, _)| *published);
             record.projects = dated.into_iter().map(|(_, id)| id).collect();
         }
         record.put_last(project);
-        // The list of one project, which most are, needs no order.
+        // A list of one project, as most lists are, needs no order.
         record.by_publication = record.projects.len() > 1;
         Ok(Decision::Replace(record, ()))
     })
 }
 
-/// The projects that may have a version of a scoped name, but for those of earlier builds
-/// ([`Holders::without_version_lists`]).
+/// The projects that may have a version of a scoped name, except versions that earlier builds published
+/// ([`ProjectsByName::without_version_lists`]).
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct VersionHolders {
+pub struct ProjectsByVersion {
     pub projects: Vec<u64>,
     /// The publication that claimed the version last.
     pub claim: Option<ClaimRecord>,
 }
 
-impl From<&ProjectsRecord> for VersionHolders {
+impl From<&ProjectsRecord> for ProjectsByVersion {
     fn from(record: &ProjectsRecord) -> Self {
-        VersionHolders { projects: record.projects.clone(), claim: record.claim.clone() }
+        ProjectsByVersion { projects: record.projects.clone(), claim: record.claim.clone() }
     }
 }
 
 /// The projects that may have this version of a scoped name. 1 read.
-pub fn projects_with_version(env: &Env, name: &PackageName, version: &Version) -> Result<VersionHolders, StoreError> {
-    let key = Key::ProjectsWithVersion(name, version.as_str()).to_string();
+pub fn projects_by_version(env: &Env, name: &PackageName, version: &Version) -> Result<ProjectsByVersion, StoreError> {
+    let key = Key::ProjectsByVersion(name, version.as_str()).to_string();
     let record = root::read::<ProjectsRecord>(&*env.store, &key)?.unwrap_or_default();
-    Ok(VersionHolders::from(&record))
+    Ok(ProjectsByVersion::from(&record))
 }
 
-/// Lists a version of a scoped name before its package has it.
+/// Adds a project to the list of a scoped name's version, before its package has the version.
 pub fn add_project_with_version(
     env: &Env,
     name: &PackageName,
     version: &Version,
     project: &ProjectKey,
 ) -> Result<(), StoreError> {
-    add(env, &Key::ProjectsWithVersion(name, version.as_str()), project)
+    add(env, &Key::ProjectsByVersion(name, version.as_str()), project)
 }
 
-/// The same with a claim of this id, in place of an earlier one, unless `obstacle` finds a reason against it: then it
-/// returns the reason, and writes nothing.
+/// Adds a project to the list of a version, with a claim of this id in place of an earlier claim. If `conflict` finds a
+/// reason against it, returns the reason and writes nothing.
 pub fn claim_version<T, E: From<StoreError>>(
     env: &Env,
     name: &PackageName,
     version: &Version,
     project: &ProjectKey,
     id: &str,
-    mut obstacle: impl FnMut(&VersionHolders) -> Result<Option<T>, E>,
+    mut conflict: impl FnMut(&ProjectsByVersion) -> Result<Option<T>, E>,
 ) -> Result<Option<T>, E> {
-    let key = Key::ProjectsWithVersion(name, version.as_str()).to_string();
+    let key = Key::ProjectsByVersion(name, version.as_str()).to_string();
     root::update(env, &key, |record: Option<ProjectsRecord>| {
         let mut record = record.unwrap_or_default();
         let claim = ClaimRecord { project: project.id, id: id.to_owned() };
@@ -176,7 +183,7 @@ pub fn claim_version<T, E: From<StoreError>>(
         if record.claim.as_ref() == Some(&claim) {
             return Ok(Decision::Keep(None));
         }
-        if let Some(reason) = obstacle(&VersionHolders::from(&record))? {
+        if let Some(reason) = conflict(&ProjectsByVersion::from(&record))? {
             return Ok(Decision::Keep(Some(reason)));
         }
         record.add(project);
@@ -185,9 +192,9 @@ pub fn claim_version<T, E: From<StoreError>>(
     })
 }
 
-/// How long the store takes for a write, by one that changes nothing.
+/// How long the store takes for a write, measured by a write that changes nothing.
 pub fn time_version_write(env: &Env, name: &PackageName, version: &Version) -> Result<Duration, StoreError> {
-    root::time_write(env, &Key::ProjectsWithVersion(name, version.as_str()).to_string())
+    root::time_write(env, &Key::ProjectsByVersion(name, version.as_str()).to_string())
 }
 
 /// Removes a deleted project from the list of a version.
@@ -197,7 +204,7 @@ pub fn remove_project_with_version(
     version: &str,
     project: &ProjectKey,
 ) -> Result<(), StoreError> {
-    remove(env, &Key::ProjectsWithVersion(name, version), project)
+    remove(env, &Key::ProjectsByVersion(name, version), project)
 }
 
 /// Lists a package before it is written.
@@ -209,7 +216,7 @@ pub fn add_project_with_name(env: &Env, name: &PackageName, project: &ProjectKey
 
 /// Removes a deleted project from the list of the projects with a name. A later project with the same id stays.
 pub fn remove_project_with_name(env: &Env, name: &PackageName, project: &ProjectKey) -> Result<(), StoreError> {
-    remove(env, &Key::ProjectsWithName(name), project)
+    remove(env, &Key::ProjectsByName(name), project)
 }
 
 /// Removes a deleted project from the list of all projects with packages. A later project with the same id stays.
@@ -217,14 +224,14 @@ pub fn remove_project(env: &Env, project: &ProjectKey) -> Result<(), StoreError>
     remove(env, &Key::Projects, project)
 }
 
-/// Whether a search and the other levels find a project's package.
+/// Whether the listings have a project's package.
 fn is_listed(env: &Env, project: &ProjectKey, name: &PackageName) -> Result<bool, StoreError> {
     Ok(projects(env)?.contains(&project.id)
         && package_names::names(env, project)?.contains(name)
         && projects_with_name(env, name)?.contains(&project.id))
 }
 
-/// Looks up many packages in the listings. The lists of one project at a time are read once for all its packages.
+/// Looks up many packages in the listings. It reads a project's lists once for all its packages, one project at a time.
 #[derive(Default)]
 pub struct ListingLookup {
     projects: Option<Vec<u64>>,
@@ -232,9 +239,9 @@ pub struct ListingLookup {
 }
 
 impl ListingLookup {
-    /// [`is_listed`], at the present time. 1 read for a package that is listed, beside those of the lists.
+    /// Whether the listings have a project's package now. 1 read for a listed package, besides the lists.
     pub fn finds(&mut self, env: &Env, project: &ProjectKey, name: &PackageName) -> Result<bool, StoreError> {
-        // A package that was published since the lists were read is in the present ones.
+        // A package that was published after the lists were read is in the current lists.
         Ok(self.found_before(env, project, name)? || is_listed(env, project, name)?)
     }
 
@@ -265,7 +272,8 @@ fn add(env: &Env, key: &Key, project: &ProjectKey) -> Result<(), StoreError> {
     })
 }
 
-/// Removes a deleted project from a list. A damaged list stays: it names no blobs, so it makes no collection go wrong.
+/// Removes a deleted project from a list. A damaged list stays: it names no blobs, so garbage collection does not
+/// depend on it.
 fn remove(env: &Env, key: &Key, project: &ProjectKey) -> Result<(), StoreError> {
     let removed = root::update(env, &key.to_string(), |record: Option<ProjectsRecord>| {
         let mut record = record.unwrap_or_default();

@@ -10,8 +10,8 @@ use kit::store::StoreError;
 use kit::{Env, gc};
 use std::rc::Rc;
 
-/// The package of this name in a project. A package whose versions are all unpublished is still
-/// there, and lists none. 1 read; an instance decodes a package once for each revision.
+/// The package of this name in a project. A package whose versions are all unpublished exists, and lists no version. 1
+/// read; an instance decodes a package once for each revision.
 pub fn package(env: &Env, project: &ProjectKey, name: &PackageName) -> Result<Option<Rc<Package>>, StoreError> {
     let key = Key::Package(project, name).text();
     root::read_cached(env, &key, |record: PackageRecord| record.read(&key))

@@ -1,14 +1,14 @@
-//! Iterates over all packages and traces the blobs that they name, for maintenance. The lists of the names of projects'
-//! packages are roots, too: they name no blobs, and are removed with their projects.
+//! Iterates over all packages and traces the blobs that they name, for maintenance. The lists of package names are
+//! roots, too: they name no blobs, and are removed with their projects.
 
 use super::key::{Key, PREFIX};
 use super::listing;
 use super::package_names;
 use super::packages::package;
-use super::segments::index_uncached;
+use super::version_runs::index_uncached;
 use crate::name::PackageName;
 use crate::package::Package;
-use crate::segment::{self, VersionState};
+use crate::version_run::{self, VersionState};
 use directory::project::{self, Existence, ProjectKey};
 use kit::Env;
 use kit::reachability::{KeyLayout, Tracer};
@@ -22,8 +22,7 @@ pub struct PackageKey {
     pub name: PackageName,
 }
 
-/// Up to about `limit` packages whose keys sort after `after`, and the last key that was looked at;
-/// `None` at the end.
+/// Up to about `limit` packages whose keys sort after `after`, and the last key that was read; `None` at the end.
 pub fn packages_after(env: &Env, after: &str, limit: usize) -> Result<(Vec<PackageKey>, Option<String>), StoreError> {
     let keys = env.store.list(&packages(), after, limit)?;
     let last = keys.last().filter(|_| keys.len() >= limit).cloned();
@@ -34,7 +33,7 @@ pub fn packages_after(env: &Env, after: &str, limit: usize) -> Result<(Vec<Packa
     Ok((found, last))
 }
 
-/// The package that a key is of.
+/// The package of a key.
 pub fn package_key(key: &str) -> Option<PackageKey> {
     parse_key(key).ok().flatten()
 }
@@ -73,7 +72,7 @@ pub fn key_layout() -> KeyLayout {
 /// Traces the blobs that a package names; false if the key is not a package's.
 pub fn trace(env: &Env, key: &str, tracer: &mut Tracer) -> Result<bool, StoreError> {
     let Some(PackageKey { project, name, .. }) = parse_key(key)? else { return Ok(false) };
-    // A segment may be merged by a publication and removed by another run after the package was read.
+    // After the package was read, a publication may merge a version run, and another collection remove it.
     let mut seen = None;
     loop {
         let Some(package) = package(env, &project, &name)? else { return Ok(true) };
@@ -86,8 +85,8 @@ pub fn trace(env: &Env, key: &str, tracer: &mut Tracer) -> Result<bool, StoreErr
     }
 }
 
-/// Whether the project of a package, or of a list of names, was deleted. A project that the directory never knew was
-/// not: its records may be imported later. 1 read.
+/// Whether the project of a package, or of a list of names, was deleted. A project that the directory never knew does
+/// not count: its records may be imported later. 1 read.
 pub fn is_orphaned(env: &Env, key: &str) -> Result<bool, StoreError> {
     let project = match Key::parse_package_names(key) {
         None => parse_key(key)?.map(|package| package.project),
@@ -101,9 +100,9 @@ pub fn is_orphaned(env: &Env, key: &str) -> Result<bool, StoreError> {
     })
 }
 
-/// Removes a package of a deleted project, or a list of the names of its packages, from the listings first, so that a
-/// removal that was interrupted can be repeated. No later project uses its keys. Damaged records of it are passed over,
-/// so that the run goes on: they can leave a project in a listing without a package, which is no error to readers.
+/// Removes a package, or a list of package names, of a deleted project. It leaves the listings first, so that an
+/// interrupted removal can be repeated. No later project uses these keys. Damaged records are skipped, so that the
+/// collection continues. They can leave a project without a package in a listing, which readers accept.
 pub fn remove_orphaned(env: &Env, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
     if let Some(project) = Key::parse_package_names(key) {
         remove_names(env, key, &project, tracer)?;
@@ -122,10 +121,10 @@ pub fn remove_orphaned(env: &Env, key: &str, tracer: &mut Tracer) -> Result<(), 
     env.store.delete(key)
 }
 
-/// Removes a project from the listing of each name in one of its lists, and from that of all projects. A publication
-/// that broke off leaves a name without a package, which only these lists have. An earlier build's list can have more
-/// names than a step changes. The position between two is the key and a number of its names; if a publication that was
-/// under way has added some since, names are looked at twice.
+/// Removes a project from the listing of each name in one of its lists, and from the list of all projects. A broken-off
+/// publication leaves a name without a package, which only these lists have. An earlier build's list can have more
+/// names than a step may change. The position between two steps is the key and the number of names done. If a
+/// publication has added names since, some names are processed twice.
 fn remove_names(env: &Env, key: &str, project: &ProjectKey, tracer: &mut Tracer) -> Result<(), StoreError> {
     let names = unless_damaged(package_names::names_at(env, key))?.unwrap_or_default();
     let position = tracer.resume();
@@ -142,23 +141,23 @@ fn remove_names(env: &Env, key: &str, project: &ProjectKey, tracer: &mut Tracer)
     listing::remove_project(env, project)
 }
 
-/// Removes a project from the list of each version of its package, in parts if they are more than a step changes. The
-/// position between two is a segment and a number of its versions.
+/// Removes a project from the list of each version of its package, in several steps if necessary. The position between
+/// two steps is a version run and the number of its versions done.
 fn remove_versions(env: &Env, project: &ProjectKey, name: &PackageName, tracer: &mut Tracer) -> Result<(), StoreError> {
     let Some(package) = unless_damaged(package(env, project, name))?.flatten() else { return Ok(()) };
     let position = tracer.resume();
     let position = position.as_deref().and_then(|text| text.split_once('/'));
-    let place = position.and_then(|(segment, removed)| {
-        let at = package.segments.iter().position(|other| other.id == segment)?;
+    let place = position.and_then(|(id, removed)| {
+        let at = package.runs.iter().position(|run| run.id == id)?;
         Some((at, removed.parse().ok()?))
     });
-    // If a publication that was under way has merged the segment since, the removal begins again.
+    // If a publication has merged the run since, the removal begins again.
     let (first, removed): (usize, usize) = place.unwrap_or_default();
-    for (at, part) in package.segments.iter().enumerate().skip(first) {
-        let Some(index) = unless_damaged(index_uncached(env, part))? else { continue };
-        for (number, entry) in segment::entries(&index).enumerate().skip(if at == first { removed } else { 0 }) {
+    for (at, run) in package.runs.iter().enumerate().skip(first) {
+        let Some(index) = unless_damaged(index_uncached(env, run))? else { continue };
+        for (number, entry) in version_run::entries(&index).enumerate().skip(if at == first { removed } else { 0 }) {
             if tracer.is_full() {
-                tracer.suspend(format!("{}/{number}", part.id));
+                tracer.suspend(format!("{}/{number}", run.id));
                 return Ok(());
             }
             tracer.count_change();
@@ -180,9 +179,9 @@ fn unless_damaged<T>(outcome: Result<T, StoreError>) -> Result<Option<T>, StoreE
 /// index, but not its upload.
 fn trace_package(env: &Env, package: &Package, tracer: &mut Tracer) -> Result<(), StoreError> {
     package.latest_upload.iter().for_each(|upload| tracer.mark_id(upload));
-    for part in &package.segments {
-        tracer.mark_id(&part.id);
-        segment::entries(&index_uncached(env, part)?)
+    for run in &package.runs {
+        tracer.mark_id(&run.id);
+        version_run::entries(&index_uncached(env, run)?)
             .filter(|entry| entry.state == VersionState::Listed)
             .for_each(|entry| tracer.mark_id(entry.upload));
     }

@@ -1,8 +1,8 @@
-//! The stored records. Their JSON names are a wire format: fields can be added as optional ones,
-//! and unknown ones are ignored; anything else is a new format below a new prefix.
+//! The stored records. Their JSON names are a wire format. Optional fields can be added, and unknown fields are
+//! ignored. Any other change is a new format below a new prefix.
 
 use crate::checksum::Checksum;
-use crate::package::{Events, MessageChange, MessageChanges, Package, SegmentRef, Tag};
+use crate::package::{Events, MessageChange, MessageChanges, Package, RunRef, Tag};
 use crate::version::Version;
 use directory::project::{Incarnation, ProjectKey};
 use kit::Timestamp;
@@ -18,17 +18,18 @@ pub struct PackageRecord {
     created: Timestamp,
     modified: Timestamp,
     published: Timestamp,
-    segments: Vec<SegmentRecord>,
+    #[serde(rename = "segments")]
+    runs: Vec<RunRecord>,
     #[serde(default)]
     tags: BTreeMap<String, TagRecord>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     highest: Option<String>,
-    /// Only if the highest version is a prerelease; otherwise it is the same one.
+    /// Stored only if the highest version is a prerelease; otherwise both are equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     highest_stable: Option<String>,
     #[serde(default, skip_serializing_if = "is_zero")]
     messages_changed: u64,
-    /// Earlier builds neither store it nor keep it.
+    /// Earlier builds do not store it, and drop it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     message_changes: Option<MessageChangesRecord>,
     #[serde(rename = "about", default, skip_serializing_if = "Option::is_none")]
@@ -36,7 +37,7 @@ pub struct PackageRecord {
 }
 
 #[derive(Serialize, Deserialize)]
-struct SegmentRecord {
+struct RunRecord {
     id: String,
     listed: u64,
     size: u64,
@@ -65,7 +66,7 @@ struct TagRecord {
 }
 
 impl PackageRecord {
-    /// `key` is where the record was, for the error.
+    /// `key` is the record's key, for errors.
     pub fn read(self, key: &str) -> Result<Package, StoreError> {
         let version = |text: Option<String>| {
             let parsed = text.map(|text| Version::parse(&text).ok_or(text)).transpose();
@@ -77,7 +78,7 @@ impl PackageRecord {
             None => highest.as_ref().filter(is_stable).cloned(),
             known => known,
         };
-        let segment = |SegmentRecord { id, listed, size, checksums }| SegmentRef { id, listed, size, checksums };
+        let run = |RunRecord { id, listed, size, checksums }| RunRef { id, listed, size, checksums };
         let tag = |(tag, record): (String, TagRecord)| (tag, Tag { version: record.version, at: record.at });
         Ok(Package {
             revision: self.revision,
@@ -85,7 +86,7 @@ impl PackageRecord {
             created: self.created,
             modified: self.modified,
             published: self.published,
-            segments: self.segments.into_iter().map(segment).collect(),
+            runs: self.runs.into_iter().map(run).collect(),
             tags: self.tags.into_iter().map(tag).collect(),
             highest,
             highest_stable,
@@ -104,9 +105,9 @@ impl PackageRecord {
 
 impl From<&Package> for PackageRecord {
     fn from(package: &Package) -> Self {
-        let segment = |segment: &SegmentRef| {
-            let SegmentRef { id, listed, size, checksums } = segment.clone();
-            SegmentRecord { id, listed, size, checksums }
+        let run = |run: &RunRef| {
+            let RunRef { id, listed, size, checksums } = run.clone();
+            RunRecord { id, listed, size, checksums }
         };
         let tag = |(tag, set): (&String, &Tag)| (tag.clone(), TagRecord { version: set.version.clone(), at: set.at });
         PackageRecord {
@@ -115,7 +116,7 @@ impl From<&Package> for PackageRecord {
             created: package.created,
             modified: package.modified,
             published: package.published,
-            segments: package.segments.iter().map(segment).collect(),
+            runs: package.runs.iter().map(run).collect(),
             tags: package.tags.iter().map(tag).collect(),
             highest: package.highest.as_ref().map(Version::to_string),
             highest_stable: package
@@ -214,35 +215,35 @@ mod events {
     }
 }
 
-/// The projects that may have a package, or one of a name, or a version of one.
+/// A list of the projects that may have packages, or a package of one name, or one version of a name.
 #[derive(Default, Serialize, Deserialize)]
 pub struct ProjectsRecord {
     pub projects: Vec<u64>,
     /// Whether the projects are in the order of their last publications. Earlier builds did not reorder.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_publication: bool,
-    /// The incarnations of projects that are not the first ones with their ids.
+    /// The incarnations of projects that are not the first with their ids.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     incarnations: BTreeMap<u64, Incarnation>,
-    /// Of a list of the projects with a scoped name: those of which not every version has a list of its own,
-    /// because earlier builds wrote none. Absent: all of them.
+    /// In a list by scoped name: the projects that have versions without a list of their own, because earlier builds
+    /// wrote none. Absent: all projects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_version_lists: Option<BTreeSet<u64>>,
-    /// Of a list of the projects with a version: the publication that claimed the version last.
+    /// In a list by version: the publication that claimed the version last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<ClaimRecord>,
 }
 
-/// A project is about to publish a version, or did so.
+/// A project's claim: it is about to publish a version, or did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimRecord {
     pub project: u64,
-    /// Every claim has another one.
+    /// Unique for each claim.
     pub id: String,
 }
 
 impl ProjectsRecord {
-    /// From now on, every version of a project that is added has a list of its own.
+    /// Begins the lists by version: from now on, every version of an added project has a list.
     pub fn begin_version_lists(&mut self) {
         let listed = || self.projects.iter().copied().collect();
         self.without_version_lists = Some(self.without_version_lists.take().unwrap_or_else(listed));
@@ -253,7 +254,7 @@ impl ProjectsRecord {
         self.projects.contains(&project.id) && listed == project.incarnation
     }
 
-    /// Adds a project at the end, in place of a deleted one with its id; false if it is there already.
+    /// Adds a project at the end, in place of a deleted project with its id. False if it is listed already.
     pub fn add(&mut self, project: &ProjectKey) -> bool {
         if self.has(project) {
             return false;
@@ -262,7 +263,7 @@ impl ProjectsRecord {
         true
     }
 
-    /// Makes a project the last, in place of a deleted one with its id.
+    /// Moves a project to the end, in place of a deleted project with its id.
     pub fn put_last(&mut self, project: &ProjectKey) {
         self.forget(project.id);
         self.projects.push(project.id);
@@ -279,12 +280,12 @@ impl ProjectsRecord {
         ProjectKey { id, incarnation: self.incarnations.get(&id).cloned().unwrap_or_default() }
     }
 
-    /// One project is in every order.
+    /// A list of one project is in every order.
     pub fn is_by_publication(&self) -> bool {
         self.by_publication || self.projects.len() <= 1
     }
 
-    /// Removes a project; false if it is not there.
+    /// Removes a project; false if it is not listed.
     pub fn remove(&mut self, project: &ProjectKey) -> bool {
         let is_there = self.has(project);
         if is_there {

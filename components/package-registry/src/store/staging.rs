@@ -10,9 +10,8 @@ use crate::publisher::Publisher;
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
 
-/// Cuts a file into chunks and writes a full chunk when more bytes follow it, so a file of one chunk is
-/// not written before the publication is accepted. Nothing names the chunks until
-/// [`Staging::commit`].
+/// Cuts a file into chunks, and writes a full chunk when more bytes follow. So a file of one chunk is not written
+/// before the publication is accepted. No record names the chunks before [`Staging::commit`].
 pub struct Staging {
     env: Env,
     id: String,
@@ -26,7 +25,7 @@ impl Staging {
         Staging { env: env.clone(), id: env.id(), pending: Vec::new(), size: 0, checksums: Vec::new() }
     }
 
-    /// When the request began that receives the file.
+    /// When the request began.
     pub fn began(&self) -> Timestamp {
         self.env.now
     }
@@ -84,8 +83,8 @@ impl Staging {
         blob::write(&self.env, &key, record.into())
     }
 
-    /// Removes the chunks of a file that is not published. If that fails they stay as garbage, whose age
-    /// the key shows.
+    /// Removes the chunks of a file that is not published. If the removal fails, they stay as garbage, whose age the
+    /// key shows.
     pub fn discard(self) {
         for number in 0..self.checksums.len() {
             if self.env.store.delete(&Key::Chunk(&self.id, number).to_string()).is_err() {

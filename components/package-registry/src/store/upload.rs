@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 
-/// The most uploads that an instance keeps decoded.
+/// The most decoded uploads that an instance caches.
 const MAX_DECODED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
 
 /// Uploads by their ids.
@@ -39,8 +39,7 @@ pub struct Upload {
 }
 
 impl Upload {
-    /// Whether the document that it was published with had this tag. Old builds did not store the tag, which was most
-    /// often `latest`.
+    /// Whether its publish document had this tag. Old builds did not store the tag; most often it was `latest`.
     pub fn was_published_with(&self, tag: &str) -> bool {
         self.tag.as_deref().unwrap_or(LATEST) == tag || self.further_tags.iter().any(|further| further == tag)
     }
@@ -55,7 +54,7 @@ pub fn upload(env: &Env, id: &str) -> Result<Upload, StoreError> {
     read_upload(id, |key| blob::read(env, key))
 }
 
-/// The record of an upload, which an instance decodes once: it never changes.
+/// The record of an upload. It never changes, so an instance decodes it once.
 pub fn shared_upload(env: &Env, id: &str) -> Result<Rc<Upload>, StoreError> {
     let known = env.instance_cache.get::<DecodedUploads>().unwrap_or_else(|| {
         let empty = Rc::new(DecodedUploads(RefCell::new(LruCache::new(MAX_DECODED))));
@@ -70,7 +69,7 @@ pub fn shared_upload(env: &Env, id: &str) -> Result<Rc<Upload>, StoreError> {
     Ok(upload)
 }
 
-/// The record of an upload as it is stored now.
+/// The record of an upload, from the store and not from the instance's cache.
 pub fn upload_uncached(env: &Env, id: &str) -> Result<Upload, StoreError> {
     read_upload(id, |key| blob::read_uncached(env, key).map(Bytes::from))
 }
@@ -94,15 +93,15 @@ pub fn remove_chunks(env: &Env, id: &str) {
     }
 }
 
-/// The members that [`crate::manifest::Manifest::latest_fields`] made of an upload's manifest. They are copied into
-/// metadata, so an instance parses them when it reads them from the store.
-pub fn latest_fields(env: &Env, upload: &str) -> Result<Bytes, StoreError> {
-    blob::read_checked(env, &Key::LatestFields(upload), are_members)
+/// The package-level fields of an upload, from [`crate::manifest::Manifest::package_level_fields`]. They are copied
+/// into metadata, so an instance parses them when it reads them from the store.
+pub fn package_level_fields(env: &Env, upload: &str) -> Result<Bytes, StoreError> {
+    blob::read_checked(env, &Key::PackageLevelFields(upload), are_members)
 }
 
-/// Checks that they are stored, and can be appended to an object.
-pub fn check_latest_fields(env: &Env, upload: &str) -> Result<(), StoreError> {
-    let key = Key::LatestFields(upload);
+/// Checks that the package-level fields are stored, and can be appended to an object.
+pub fn check_package_level_fields(env: &Env, upload: &str) -> Result<(), StoreError> {
+    let key = Key::PackageLevelFields(upload);
     are_members(&blob::read_uncached(env, &key)?).map_err(|why| StoreError::corrupt(&key.to_string(), why))
 }
 
@@ -112,8 +111,8 @@ fn are_members(fields: &[u8]) -> Result<(), String> {
     serde_json::from_slice::<serde::de::IgnoredAny>(&object).map(drop).map_err(|why| why.to_string())
 }
 
-pub fn save_latest_fields(env: &Env, upload: &str, fields: &str) -> Result<(), StoreError> {
-    blob::write(env, &Key::LatestFields(upload), fields.to_owned().into())
+pub fn save_package_level_fields(env: &Env, upload: &str, fields: &str) -> Result<(), StoreError> {
+    blob::write(env, &Key::PackageLevelFields(upload), fields.to_owned().into())
 }
 
 /// The document that [`crate::provenance::Provenance::document`] made, if the upload has one.
@@ -135,7 +134,7 @@ pub struct UploadRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     publisher_incarnation: Option<String>,
     created: Timestamp,
-    /// Of each chunk.
+    /// A checksum for each chunk.
     checksums: Vec<Checksum>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tag: Option<String>,
@@ -144,7 +143,7 @@ pub struct UploadRecord {
 }
 
 impl UploadRecord {
-    /// `key` is where the record was, for the error.
+    /// `key` is the record's key, for errors.
     fn read(self, key: &str) -> Result<Upload, StoreError> {
         let integrity = Integrity::read(&self.integrity, &self.shasum);
         let incarnation = |id: String| if id.is_empty() { Incarnation::default() } else { Incarnation::new(id) };

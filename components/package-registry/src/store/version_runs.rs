@@ -1,15 +1,15 @@
-//! Segments, and the versions that they hold.
+//! Version runs in the store, and lookups of versions in them.
 
 use super::blob;
 use super::key::Key;
 use crate::checksum::Checksum;
-use crate::package::{Package, SegmentRef};
-use crate::segment::{self, FormRecords, Index, Segment, VersionState};
+use crate::package::{Package, RunRef};
+use crate::version_run::{self, FormRecords, Index, VersionRun, VersionState};
 use bytes::Bytes;
 use kit::Env;
 use kit::store::StoreError;
 
-/// Where a version's file is.
+/// A version's upload and state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredVersion {
     pub upload: String,
@@ -17,107 +17,107 @@ pub struct StoredVersion {
 }
 
 impl StoredVersion {
-    /// Whether it was not unpublished.
+    /// False if it was unpublished.
     pub fn is_listed(&self) -> bool {
         self.state == VersionState::Listed
     }
 }
 
-/// The entry of a version, looked for in the newest segment first.
+/// The entry of a version. The newest run is searched first.
 pub fn find(env: &Env, package: &Package, version: &str) -> Result<Option<StoredVersion>, StoreError> {
-    for segment in package.segments.iter().rev() {
-        let index = index(env, segment)?;
-        if let Some(entry) = segment::find(&index, version) {
+    for run in package.runs.iter().rev() {
+        let index = index(env, run)?;
+        if let Some(entry) = version_run::find(&index, version) {
             return Ok(Some(StoredVersion { upload: entry.upload.to_owned(), state: entry.state }));
         }
     }
     Ok(None)
 }
 
-/// The same, unless the version was unpublished.
+/// The entry of a version, unless it was unpublished.
 pub fn find_listed(env: &Env, package: &Package, version: &str) -> Result<Option<StoredVersion>, StoreError> {
     Ok(find(env, package, version)?.filter(StoredVersion::is_listed))
 }
 
-/// The segment that lists a version.
-pub fn segment_with<'a>(env: &Env, package: &'a Package, version: &str) -> Result<Option<&'a SegmentRef>, StoreError> {
-    for segment in package.segments.iter().rev() {
-        if let Some(entry) = segment::find(&index(env, segment)?, version) {
-            return Ok((entry.state == VersionState::Listed).then_some(segment));
+/// The run that lists a version.
+pub fn run_with_version<'a>(env: &Env, package: &'a Package, version: &str) -> Result<Option<&'a RunRef>, StoreError> {
+    for run in package.runs.iter().rev() {
+        if let Some(entry) = version_run::find(&index(env, run)?, version) {
+            return Ok((entry.state == VersionState::Listed).then_some(run));
         }
     }
     Ok(None)
 }
 
-/// The full record of a version that this segment lists, as it is stored. The instance caches it by itself, because
-/// it is small beside the segment.
-pub fn record(env: &Env, segment: &SegmentRef, version: &str) -> Result<Bytes, StoreError> {
-    let cached = format!("record/{}/{version}", segment.id);
+/// The full record of a version that this run lists, in stored form. The instance caches the record alone, because it
+/// is much smaller than the run.
+pub fn record(env: &Env, run: &RunRef, version: &str) -> Result<Bytes, StoreError> {
+    let cached = format!("record/{}/{version}", run.id);
     if let Some(record) = env.blobs.peek(&cached) {
         return Ok(record);
     }
-    let form = form(env, segment, MetadataForm::Full)?;
-    let record = segment::split(&form).and_then(|(versions, _)| segment::record_of(versions, version));
-    let missing = || StoreError::corrupt(&Key::Full(&segment.id).text(), format!("it has no record of {version}"));
+    let form = form(env, run, MetadataForm::Full)?;
+    let record = version_run::split(&form).and_then(|(versions, _)| version_run::record_of(versions, version));
+    let missing = || StoreError::corrupt(&Key::Full(&run.id).text(), format!("it has no record of {version}"));
     let record = Bytes::copy_from_slice(record.ok_or_else(missing)?);
     env.blobs.put(&cached, record.clone());
     Ok(record)
 }
 
-/// The text of a segment's index; [`segment::find`] searches it.
+/// The text of a run's index; [`version_run::find`] searches it.
 ///
-/// The instance checks an index when it reads it from the store: a version whose line is damaged would be one that can
-/// be published. That is one pass over the index, to compare its checksum, or to read its lines if an earlier build
-/// wrote it.
-pub fn index(env: &Env, part: &SegmentRef) -> Result<Bytes, StoreError> {
-    blob::read_checked(env, &Key::Index(&part.id), |index| match part.checksums {
+/// The instance checks an index when it reads it from the store: otherwise a version with a damaged line could be
+/// published again. The check is one pass over the index. It compares the checksum, or parses the lines if an earlier
+/// build wrote the run.
+pub fn index(env: &Env, run: &RunRef) -> Result<Bytes, StoreError> {
+    blob::read_checked(env, &Key::Index(&run.id), |index| match run.checksums {
         Some([expected, ..]) => verify(index, Some(expected)),
-        None => check_lines(index, part),
+        None => check_lines(index, run),
     })
 }
 
-/// The text of a segment's index as it is stored now, not as the instance has cached it, with every check.
-pub fn index_uncached(env: &Env, part: &SegmentRef) -> Result<Bytes, StoreError> {
-    read_index(part, |key| Ok(blob::read_uncached(env, key)?.into()))
+/// The text of a run's index, from the store and not from the instance's cache, with every check.
+pub fn index_uncached(env: &Env, run: &RunRef) -> Result<Bytes, StoreError> {
+    read_index(run, |key| Ok(blob::read_uncached(env, key)?.into()))
 }
 
-/// A whole segment. Every check is made, because its versions are written again to another segment.
-pub fn segment(env: &Env, part: &SegmentRef) -> Result<Segment, StoreError> {
-    read_segment(part, |key| match key {
-        // The instance caches an intact one only.
-        Key::Index(_) => index(env, part),
+/// A whole run, with every check, because its versions will be copied to another run.
+pub fn version_run(env: &Env, run: &RunRef) -> Result<VersionRun, StoreError> {
+    read_run(run, |key| match key {
+        // The instance caches intact indexes only.
+        Key::Index(_) => index(env, run),
         key => blob::read(env, key),
     })
 }
 
-/// A whole segment as it is stored now, not as the instance has cached it.
-pub fn segment_uncached(env: &Env, part: &SegmentRef) -> Result<Segment, StoreError> {
-    read_segment(part, |key| Ok(blob::read_uncached(env, key)?.into()))
+/// A whole run, from the store and not from the instance's cache.
+pub fn version_run_uncached(env: &Env, run: &RunRef) -> Result<VersionRun, StoreError> {
+    read_run(run, |key| Ok(blob::read_uncached(env, key)?.into()))
 }
 
-fn read_segment(part: &SegmentRef, read: impl Fn(&Key) -> Result<Bytes, StoreError>) -> Result<Segment, StoreError> {
-    let key = Key::Index(&part.id);
-    let index = String::from_utf8(read_index(part, &read)?.into());
+fn read_run(run: &RunRef, read: impl Fn(&Key) -> Result<Bytes, StoreError>) -> Result<VersionRun, StoreError> {
+    let key = Key::Index(&run.id);
+    let index = String::from_utf8(read_index(run, &read)?.into());
     let index = Index(index.map_err(|why| StoreError::corrupt(&key.text(), why))?);
     let form = |key: Key, expected: Option<Checksum>| {
         let bytes = read(&key)?;
         read_form(&bytes, expected, &index).map_err(|why| StoreError::corrupt(&key.text(), why))
     };
-    let [_, full, abbreviated] = part.checksums.map(|checksums| checksums.map(Some)).unwrap_or_default();
-    let (full, abbreviated) = (form(Key::Full(&part.id), full)?, form(Key::Abbreviated(&part.id), abbreviated)?);
-    let segment = Segment { index, full, abbreviated };
-    if segment.size() != part.size {
-        let why = format!("with the full records, it has {} bytes, not {}", segment.size(), part.size);
+    let [_, full, abbreviated] = run.checksums.map(|checksums| checksums.map(Some)).unwrap_or_default();
+    let (full, abbreviated) = (form(Key::Full(&run.id), full)?, form(Key::Abbreviated(&run.id), abbreviated)?);
+    let whole = VersionRun { index, full, abbreviated };
+    if whole.size() != run.size {
+        let why = format!("with the full records, it has {} bytes, not {}", whole.size(), run.size);
         return Err(StoreError::corrupt(&key.text(), why));
     }
-    Ok(segment)
+    Ok(whole)
 }
 
-fn read_index(part: &SegmentRef, read: impl Fn(&Key) -> Result<Bytes, StoreError>) -> Result<Bytes, StoreError> {
-    let key = Key::Index(&part.id);
+fn read_index(run: &RunRef, read: impl Fn(&Key) -> Result<Bytes, StoreError>) -> Result<Bytes, StoreError> {
+    let key = Key::Index(&run.id);
     let index = read(&key)?;
-    let checked = verify(&index, part.checksums.map(|[expected, ..]| expected));
-    checked.and_then(|()| check_lines(&index, part)).map_err(|why| StoreError::corrupt(&key.text(), why))?;
+    let checked = verify(&index, run.checksums.map(|[expected, ..]| expected));
+    checked.and_then(|()| check_lines(&index, run)).map_err(|why| StoreError::corrupt(&key.text(), why))?;
     Ok(index)
 }
 
@@ -129,10 +129,10 @@ fn verify(bytes: &[u8], expected: Option<Checksum>) -> Result<(), String> {
     }
 }
 
-fn check_lines(index: &[u8], part: &SegmentRef) -> Result<(), String> {
-    match segment::count_listed(index) {
-        Some(listed) if listed == part.listed => Ok(()),
-        Some(listed) => Err(format!("it lists {listed} versions, not {}", part.listed)),
+fn check_lines(index: &[u8], run: &RunRef) -> Result<(), String> {
+    match version_run::count_listed(index) {
+        Some(listed) if listed == run.listed => Ok(()),
+        Some(listed) => Err(format!("it lists {listed} versions, not {}", run.listed)),
         None => Err("not an index of versions".to_owned()),
     }
 }
@@ -143,24 +143,24 @@ fn read_form(bytes: &[u8], expected: Option<Checksum>, index: &Index) -> Result<
     if form.is_of(index) { Ok(form) } else { Err("not the records of the versions that the index lists".to_owned()) }
 }
 
-/// Adds the checksums of a segment that an earlier build wrote. Without them, lost lines of unpublished versions are
-/// found by the size alone, which takes the full form. 3 reads of such a segment; none of another.
-pub fn add_checksums(env: &Env, part: &mut SegmentRef) -> Result<(), StoreError> {
-    if part.checksums.is_none() {
-        part.checksums = Some(segment(env, part)?.to_blobs().map(|blob| Checksum::of(&blob)));
+/// Adds the checksums of a run that an earlier build wrote. Without them, only the size reveals lost lines of
+/// unpublished versions, and it takes the full form. 3 reads of such a run; no read of others.
+pub fn add_checksums(env: &Env, run: &mut RunRef) -> Result<(), StoreError> {
+    if run.checksums.is_none() {
+        run.checksums = Some(version_run(env, run)?.to_blobs().map(|blob| Checksum::of(&blob)));
     }
     Ok(())
 }
 
-/// Writes a new segment.
-pub fn save_segment(env: &Env, segment: &Segment) -> Result<SegmentRef, StoreError> {
+/// Writes a new run.
+pub fn save_run(env: &Env, run: &VersionRun) -> Result<RunRef, StoreError> {
     let id = env.id();
-    let blobs = segment.to_blobs();
+    let blobs = run.to_blobs();
     let checksums = blobs.each_ref().map(|blob| Checksum::of(blob));
     for (key, blob) in [Key::Index(&id), Key::Full(&id), Key::Abbreviated(&id)].into_iter().zip(blobs) {
         blob::write(env, &key, blob.into())?;
     }
-    Ok(SegmentRef { id, listed: segment.listed(), size: segment.size(), checksums: Some(checksums) })
+    Ok(RunRef { id, listed: run.listed(), size: run.size(), checksums: Some(checksums) })
 }
 
 /// The two forms of metadata.
@@ -170,17 +170,16 @@ pub enum MetadataForm {
     Abbreviated,
 }
 
-/// A form of a segment as it is stored; [`segment::split`] reads it. It is checked when it is read from the store, as
-/// an [`index`] is.
-pub fn form(env: &Env, part: &SegmentRef, detail: MetadataForm) -> Result<Bytes, StoreError> {
-    let [full, abbreviated] =
-        part.checksums.map_or([None; 2], |[_, full, abbreviated]| [Some(full), Some(abbreviated)]);
+/// A form of a run in stored form; [`version_run::split`] parses it. Like an [`index`], it is checked when it is read
+/// from the store.
+pub fn form(env: &Env, run: &RunRef, detail: MetadataForm) -> Result<Bytes, StoreError> {
+    let [full, abbreviated] = run.checksums.map_or([None; 2], |[_, full, abbreviated]| [Some(full), Some(abbreviated)]);
     let (key, expected) = match detail {
-        MetadataForm::Full => (Key::Full(&part.id), full),
-        MetadataForm::Abbreviated => (Key::Abbreviated(&part.id), abbreviated),
+        MetadataForm::Full => (Key::Full(&run.id), full),
+        MetadataForm::Abbreviated => (Key::Abbreviated(&run.id), abbreviated),
     };
     blob::read_checked(env, &key, |form| {
         verify(form, expected)?;
-        segment::split(form).map(drop).ok_or_else(|| "not a form of metadata".to_owned())
+        version_run::split(form).map(drop).ok_or_else(|| "not a form of metadata".to_owned())
     })
 }

@@ -29,9 +29,9 @@ pub struct Archive {
     padding: u64,
     /// The current entry's content, if it is read.
     reading: Option<(Content, Vec<u8>)>,
-    /// The current entry, if it is a file that may be there twice.
-    twin: Option<Twin>,
-    /// The first block of the current entry's content, if its own header ends like that of a folder.
+    /// The current entry, if it is a file that may be repeated.
+    repeatable: Option<RepeatableFile>,
+    /// The first block of the current entry's content, if its own header names it like a folder.
     first_block: Option<Vec<u8>>,
     /// The values in extended headers for the next entry.
     extension: Extension,
@@ -43,14 +43,14 @@ pub struct Archive {
     totals: Totals,
 }
 
-/// A file whose name has a `./`, or one that is there already under such a name.
-struct Twin {
+/// A file that may be repeated: its name has a `./`, or an earlier entry of it had.
+struct RepeatableFile {
     inside: String,
     contents: Sha256,
 }
 
-/// The extended headers before an entry: those of GNU tar, or one of POSIX's. Programs apply them in
-/// different orders if both kinds come, and to other extended headers in between.
+/// The extended headers before an entry: GNU tar's, or one of POSIX's. If both kinds come, programs apply them in
+/// different orders, and to the extended headers in between.
 enum Extension {
     None,
     Gnu { path: Option<Vec<u8>>, link: Option<Vec<u8>> },
@@ -62,7 +62,7 @@ enum Content {
     /// GNU's long name of the next entry, or of its link's target.
     LongName,
     LongLink,
-    /// pax records about the next entry, or about all that follow.
+    /// pax records about the next entry, or about all following entries.
     Records,
     GlobalRecords,
     Manifest,
@@ -90,7 +90,7 @@ impl Archive {
             content_left: 0,
             padding: 0,
             reading: None,
-            twin: None,
+            repeatable: None,
             first_block: None,
             extension: Extension::None,
             ended: false,
@@ -115,8 +115,8 @@ impl Archive {
                 if let Some(block) = &mut self.first_block {
                     block.extend(piece.iter().take(BLOCK - block.len()));
                 }
-                if let Some(twin) = &mut self.twin {
-                    twin.contents.update(piece);
+                if let Some(repeatable) = &mut self.repeatable {
+                    repeatable.contents.update(piece);
                 }
                 self.content_left -= length;
                 self.end_content()?;
@@ -190,13 +190,13 @@ impl Archive {
             EntryType::XGlobalHeader => self.extension(Content::GlobalRecords, size),
             kind => {
                 // The oldest format marks folders by a slash only. Some programs look for it in this header's name, and
-                // some in the one that an extended header gives.
+                // some in the name from an extended header.
                 let own_name = path.clone();
                 let (path, link) = self.take_names(kind, path, link, size)?;
                 let is_marked = kind == EntryType::Regular && own_name.ends_with(b"/");
                 if is_marked || kind == EntryType::Regular && path.ends_with(b"/") {
-                    // Packers cut a long name where the field ends, which may be behind a slash. A program that takes
-                    // it for a folder without contents then fails at the contents, unless it finds a header in them.
+                    // Packers cut a long name at the end of the field, which may be after a slash. A program that takes
+                    // the file for an empty folder fails at the contents, unless it finds a header in them.
                     if is_old || size == 0 || !path.starts_with(&own_name) || path.ends_with(b"/") {
                         return Err(TarballError::Entry(excerpt(&path), LIKE_FOLDER));
                     }
@@ -207,8 +207,8 @@ impl Archive {
         }
     }
 
-    /// The names of the entry and of its link's target, with those of its extended headers. `size` is the one
-    /// in its own header: programs that do not read extended headers use it, so there must be no other.
+    /// The names of the entry and of its link's target; extended headers take precedence. `size` is from its own
+    /// header. Programs that do not read extended headers use it, so an extended header must not give another size.
     fn take_names(
         &mut self,
         kind: EntryType,
@@ -267,8 +267,8 @@ impl Archive {
             }
             EntryType::Regular => {
                 let added = self.tree.add(&name, NodeKind::File)?;
-                if name.is_dotted || added == Added::Again {
-                    self.twin = Some(Twin { inside: name.inside.to_owned(), contents: Sha256::new() });
+                if name.is_dotted || added == Added::Repeated {
+                    self.repeatable = Some(RepeatableFile { inside: name.inside.to_owned(), contents: Sha256::new() });
                 }
                 if added == Added::New {
                     self.totals.files += 1;
@@ -302,7 +302,7 @@ impl Archive {
                 return Err(TarballError::Archive("a file with the name of a folder in its header has a header in it"));
             }
         }
-        if let Some(Twin { inside, contents }) = self.twin.take()
+        if let Some(RepeatableFile { inside, contents }) = self.repeatable.take()
             && !self.tree.has_contents(&inside, contents.finalize().into())
         {
             return Err(TarballError::Entry(excerpt(inside.as_bytes()), "is there twice, with different contents"));

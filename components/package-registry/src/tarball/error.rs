@@ -24,11 +24,11 @@ pub enum TarballError {
     /// Its size in bytes.
     ManifestTooLarge(u64),
     ManifestUnreadable,
-    /// The member of `package.json` that is there twice, or is nested deeper than the parser reads.
+    /// The member of `package.json` that occurs twice, or is nested deeper than the parser reads.
     ManifestAmbiguous(String),
     /// `package.json` has a member `__proto__`.
     ManifestPrototype,
-    /// Its name and version, as JSON, and the expected ones.
+    /// The name and version in `package.json`, and the expected name and version.
     Incoherent(String, String),
 }
 

@@ -1,11 +1,11 @@
-//! The checks of a header of 512 bytes, so that every program reads the same from it.
+//! The checks of a header of 512 bytes, so that all programs read it alike.
 
 use tar::Header;
 
 pub const BLOCK: usize = 512;
 
-/// Why programs may read a header differently. One of them leaves out a header that it takes for invalid, but not
-/// the contents behind it, in which it finds other headers; so every field has only forms that all programs read.
+/// Why programs may read a header differently. One program skips a header that it takes for invalid, but not the
+/// contents after it, and finds other headers in them. So every field must have a form that all programs read.
 pub fn problem(bytes: &[u8; BLOCK]) -> Option<&'static str> {
     let field = |start: usize, length: usize| bytes.get(start..start + length).unwrap_or_default();
     // One program reads the checksum beyond its field, up to a NUL or a space.
@@ -24,12 +24,12 @@ pub fn problem(bytes: &[u8; BLOCK]) -> Option<&'static str> {
         b"ustar  \0" | [0, 0, 0, 0, 0, 0, 0, 0] => false,
         _ => return Some("a header is of an unknown format"),
     };
-    // Some programs look there for the mark of another format.
+    // Some programs look for another format's magic in these bytes.
     if field(500, 12).iter().any(|byte| *byte != 0) {
         return Some("a header is of an unknown format");
     }
-    // Only the POSIX format has a prefix of the name there, which some programs read in every format. One program
-    // looks at a byte of the prefix to tell whether it is long; behind one that is short, it reads two times.
+    // Only the POSIX format has a prefix of the name here, but some programs read it in every format. One program tells
+    // from one byte whether the prefix is long; after a short prefix, it reads two times.
     let has_times = is_posix && field(475, 1) == [0];
     let prefix = if has_times { field(345, 131) } else { field(345, 155) };
     if !is_posix && prefix.iter().any(|byte| *byte != 0) {
@@ -67,8 +67,8 @@ pub fn may_be_header(block: &[u8; BLOCK]) -> bool {
     block.iter().all(|byte| *byte == 0) || stored == i64::from(checksum(block)) || stored == signed_sum
 }
 
-/// Octal digits with only spaces before them, and only spaces and NULs after them: programs read different
-/// numbers from other white space, signs, base 256 and text after other characters.
+/// Octal digits with only spaces before them, and only spaces and NULs after them. Programs differ in reading other
+/// white space, signs, base 256, and text after other characters.
 fn is_octal(field: &[u8]) -> bool {
     let spaces = field.iter().take_while(|byte| **byte == b' ').count();
     let (_, digits) = field.split_at(spaces);

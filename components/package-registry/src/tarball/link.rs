@@ -3,8 +3,8 @@
 use super::name::{self, EntryName, MANIFEST};
 use tar::EntryType;
 
-/// Why a link is refused, as the end of a sentence about it. Most installers leave links out, so a link
-/// must not stand for anything that they install: the manifest, or a folder that holds the link.
+/// Why a link is refused, as the end of a sentence about it. Most installers skip links, so a link must not stand for
+/// anything that they install: the manifest, or a folder that holds the link.
 pub fn problem(link: &EntryName, kind: EntryType, target: &[u8]) -> Option<&'static str> {
     if name::key(link.inside) == MANIFEST {
         return Some("is a link");
@@ -16,8 +16,8 @@ pub fn problem(link: &EntryName, kind: EntryType, target: &[u8]) -> Option<&'sta
         let key = name::key(&segments.join("/"));
         key.is_empty() || key == MANIFEST
     };
-    // A symbolic link starts at its own folder, a hard link at the archive's root, for some programs
-    // without its top-level folder. Without `..`, no path from elsewhere leads to the package's folder.
+    // The target of a symbolic link starts at the link's folder. The target of a hard link starts at the archive's
+    // root, for some programs below the top-level folder. Without `..`, no other path leads to the package's folder.
     let own_folder = link.folder().split('/').filter(|segment| !segment.is_empty());
     let from_own_folder: Vec<&str> = own_folder.chain(target.iter().copied()).collect();
     let is_at_itself = target.is_empty() || leads(&from_own_folder);

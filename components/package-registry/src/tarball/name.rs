@@ -1,5 +1,5 @@
-//! Names of entries. A name has one accepted spelling, and a key that is equal for names which some
-//! file system takes for one.
+//! Names of entries. A name has one accepted spelling, and a key. Names that some file system takes for one have equal
+//! keys.
 
 use unicode_normalization::UnicodeNormalization as _;
 
@@ -15,17 +15,17 @@ pub const MANIFEST: &str = "package.json";
 /// A name that every program reads in the same way: text without control characters and backslashes,
 /// relative, and without `.` and `..`.
 ///
-/// Versions 7 and 8 of pnpm pack the file that `main` names as `./…` under `package/./…`, and under its usual name as
-/// well. Programs agree where that is, if a file of the package is meant that no program looks for by its name.
+/// Versions 7 and 8 of pnpm pack the file that `main` names as `./…` twice: under `package/./…`, and under its usual
+/// name. Programs agree where it is, unless it is a file that programs look up by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EntryName<'a> {
     /// As it was written.
     pub text: &'a str,
     /// The top-level folder.
     pub top: &'a str,
-    /// The rest, which is where installers unpack the entry; empty for the folder itself.
+    /// The rest, where installers unpack the entry; empty for the folder itself.
     pub inside: &'a str,
-    /// Whether `./` was in between.
+    /// Whether `./` follows the top-level folder.
     pub is_dotted: bool,
 }
 
@@ -67,7 +67,7 @@ impl<'a> EntryName<'a> {
     }
 }
 
-/// The path as text that is the same for programs which read bytes, UTF-8 or Windows paths.
+/// The path as text, if programs that read bytes, UTF-8 or Windows paths read it alike.
 fn readable(path: &[u8]) -> Result<&str, &'static str> {
     if path.contains(&0) {
         return Err("has a NUL in its name");
@@ -111,9 +111,8 @@ pub fn key(inside: &str) -> String {
     segment_keys(inside).collect::<Vec<_>>().join("/")
 }
 
-/// The key of one segment: as macOS compares names (canonical decomposition, letter case folded, and
-/// characters without width ignored), and without the parts that Windows ignores at the end of a name (a stream,
-/// dots and spaces).
+/// The key of one segment. As macOS compares names, it has canonical decomposition, folded letter case, and no
+/// characters without width. It lacks the parts that Windows ignores at the end of a name: a stream, dots and spaces.
 fn segment_key(segment: &str) -> String {
     let name = segment.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
     if name.is_ascii() {
@@ -126,14 +125,14 @@ fn segment_key(segment: &str) -> String {
     folded.nfd().collect()
 }
 
-/// Whether HFS+ ignores the character in names: those without width, and those that set a direction.
+/// Whether HFS+ ignores the character in names: it has no width, or sets a direction.
 fn is_ignored(character: char) -> bool {
     matches!(character,
         '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
 }
 
-/// Whether Windows may give `package.json` this name of eight characters and three: `PACKAG~1.JSO`, or,
-/// if there are many, two letters and four hexadecimal digits.
+/// Whether Windows may give `package.json` this short name (8.3): `PACKAG~1.JSO`, or, after collisions, two letters and
+/// four hexadecimal digits.
 fn is_short_name_of_manifest(key: &str) -> bool {
     let Some((base, number)) = key.strip_suffix(".jso").and_then(|name| name.split_once('~')) else { return false };
     let is_hashed = |digits: &str| digits.len() == 4 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());

@@ -24,7 +24,7 @@ impl<'a> PackageJson<'a> {
             .map_err(|_| TarballError::ManifestUnreadable)
     }
 
-    /// The member of this name. The error is that there are several, which differ.
+    /// The member of this name. Several different members are an error.
     pub fn get(&self, name: &str) -> Result<Option<&'a RawValue>, TarballError> {
         let mut members = self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| *value);
         let first = members.next();
@@ -34,7 +34,8 @@ impl<'a> PackageJson<'a> {
         }
     }
 
-    /// Checks that it names this package and version, and sets no fields by a way that some programs do not follow.
+    /// Checks that it names this package and version, and has no `__proto__`, from which only some programs read
+    /// fields.
     pub fn verify(&self, name: &PackageName, version: &Version) -> Result<(), TarballError> {
         if self.get("__proto__")?.is_some() {
             return Err(TarballError::ManifestPrototype);
@@ -50,8 +51,7 @@ impl<'a> PackageJson<'a> {
     }
 }
 
-// Not derived, because a derived deserializer refuses a second member of the same name, also of one that no
-// installer reads.
+// Not derived, because a derived deserializer refuses duplicate members, even if no installer reads them.
 struct MembersVisitor;
 
 impl<'de> Visitor<'de> for MembersVisitor {

@@ -16,17 +16,17 @@ pub struct Records {
 }
 
 impl Records {
-    /// Reads the records. A program that does not know a record ignores it, so unknown ones are an error:
-    /// some programs assign any record to a field of the entry.
+    /// Reads the records. Unknown records are an error: some programs ignore them, and some assign any record to a
+    /// field of the entry.
     pub fn read(bytes: &[u8]) -> Result<Self, TarballError> {
-        // Some programs stop at an empty line, others continue. A length may be read with a sign, with
-        // zeros before it, or as the number of characters that it has itself.
+        // Some programs stop at an empty line, others continue. A length with a sign or leading zeros may be read, or
+        // skipped by as many characters as its number has digits.
         let lines = bytes.strip_suffix(b"\n").ok_or(MALFORMED)?.split(|byte| *byte == b'\n');
         if !lines.into_iter().all(|line| matches!(line.first(), Some(b'1'..=b'9'))) {
             return Err(MALFORMED);
         }
         let (mut records, mut start) = (Records::default(), 0);
-        // Each is a line.
+        // Each record is a line.
         for (record, line) in PaxExtensions::new(bytes).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
             let record = record.map_err(|_| MALFORMED)?;
             if matches!(record.key_bytes(), b"path" | b"linkpath") {
@@ -55,8 +55,8 @@ impl Records {
     }
 }
 
-/// Whether the record says nothing about the entry's name, kind and contents: one of POSIX's, or of a
-/// vendor, whose name has capital letters and a dot.
+/// Whether the record does not affect the entry's name, kind and contents: a POSIX record, or a vendor's, whose key
+/// begins with capital letters and a dot.
 fn is_harmless(key: &[u8]) -> bool {
     const POSIX: &[&[u8]] =
         &[b"atime", b"ctime", b"mtime", b"charset", b"comment", b"hdrcharset", b"gid", b"gname", b"uid", b"uname"];
@@ -64,9 +64,9 @@ fn is_harmless(key: &[u8]) -> bool {
     POSIX.contains(&key) || !vendor.is_empty() && vendor != b"GNU" && vendor.iter().all(u8::is_ascii_uppercase)
 }
 
-/// npm's unpacker makes text of each piece of an extended header that arrives. A piece that ends within a character
-/// damages the name in it, and a record that is damaged is ignored, so that the entry has another name there. The first
-/// piece has at least a block: the part of the name behind it has to be ASCII. `start` is where the name begins.
+/// npm's unpacker decodes each arriving piece of an extended header on its own. A piece that ends within a character
+/// damages the record. npm ignores a damaged record, so the entry gets another name. The first piece has at least a
+/// block, so the name must be ASCII after it. `start` is the name's offset.
 pub fn require_whole(name: &[u8], start: usize) -> Result<(), TarballError> {
     match name.iter().skip(BLOCK.saturating_sub(start)).all(u8::is_ascii) {
         true => Ok(()),
@@ -76,7 +76,7 @@ pub fn require_whole(name: &[u8], start: usize) -> Result<(), TarballError> {
     }
 }
 
-/// Sets a value. A second one is an error, because some programs use the first and some the last.
+/// Sets a value. A second value is an error, because some programs use the first and some the last.
 pub fn set_once<T>(slot: &mut Option<T>, value: T) -> Result<(), TarballError> {
     match slot.replace(value) {
         None => Ok(()),

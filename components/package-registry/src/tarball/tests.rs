@@ -7,8 +7,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use tar::{EntryType, Header};
 
-/// A package's file: `package.json`, and another file with these bytes. Not compressed, so that
-/// it is larger than they are.
+/// A package's file: `package.json`, and another file with these bytes. It is not compressed, so that it is larger than
+/// its files.
 pub fn tarball(name: &str, version: &str, payload: &[u8]) -> Vec<u8> {
     let manifest = serde_json::json!({"name": name, "version": version}).to_string();
     gzip(&[file("package/package.json", manifest.as_bytes()), file("package/payload", payload), END.into()].concat())
@@ -113,7 +113,7 @@ fn long_names_of_each_kind_are_read() {
     let pax = records(&[("mtime", "1.5"), ("path", &long), ("size", "2"), ("SCHILY.dev", "7"), ("uname", "a")]);
     let gnu = entry(EntryType::GNULongName, b"././@LongLink", format!("{long}\0").as_bytes());
     let comment = entry(EntryType::XGlobalHeader, b"pax_global_header", record("comment", "0123").as_bytes());
-    // The short name alone would make it the manifest.
+    // With the short name alone, it would be the manifest.
     let short = file("package/package.json", b"{}");
     for extension in [vec![pax.clone()], vec![gnu], vec![comment, pax]] {
         let contents = with(&[extension.concat(), short.clone()]).unwrap();
@@ -248,7 +248,7 @@ fn a_file_may_be_there_as_in_main_if_its_contents_are_the_same() {
         (vec![file_of("./a", b"x"), file_of("a", b"y")], "a", "is there twice, with different contents"),
         (vec![file_of("./a", b"x"), file_of("a", b"")], "a", "is there twice, with different contents"),
         (vec![file_of("./a", b""), file_of("./a", b"x")], "a", "is there twice, with different contents"),
-        // The contents of a file with a usual name are not looked at.
+        // The contents of a file with a usual name are not recorded.
         (vec![file_of("a", b"x"), file_of("./a", b"x")], "package/./a", "is there twice"),
         (vec![file_of("a", b"x"), file_of("a", b"x")], "package/a", "is there twice"),
         (vec![file_of("./a", b"x"), entry(EntryType::Directory, b"package/a/", b"")], "package/a/", "is there twice"),
@@ -368,7 +368,7 @@ fn bombs_are_not_unpacked() {
     inspector.feed(&gzip(&folder.repeat(100_001)));
     assert_eq!(inspector.finish(), Err(TarballError::TooManyEntries));
 
-    // Each name has a hundred folders of its own.
+    // Each name is in a hundred new folders.
     let mut inspector = TarballInspector::new(u64::MAX);
     let deep = (0..2100).map(|n| records(&[("path", &format!("package/{n}{}", "/x".repeat(100)))]));
     let deep: Vec<Vec<u8>> = deep.map(|records| [records, file("package/x", b"")].concat()).collect();

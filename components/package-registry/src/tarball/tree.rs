@@ -1,4 +1,4 @@
-//! The folders, files and links of an archive. Two entries never have one place on any file system.
+//! The folders, files and links of an archive. No two entries have one path on any file system.
 
 use super::error::{MAX_ENTRIES, TarballError, excerpt};
 use super::name::{self, EntryName};
@@ -10,18 +10,18 @@ const SAME_NAME: &str =
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeKind {
-    /// Also one that is only part of other names.
+    /// A folder, even if it only occurs in other names.
     Folder,
     File,
     Link,
 }
 
-/// Whether an entry repeats an earlier one.
+/// Whether an entry repeats an earlier entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Added {
     New,
-    /// A file that is there already, whose contents are known: it must have the same.
-    Again,
+    /// The file was added before, and its contents are known: they must be equal.
+    Repeated,
 }
 
 /// The paths of the entries so far, with the kind of each.
@@ -29,10 +29,10 @@ pub enum Added {
 pub struct Tree {
     /// The top-level folder of every entry.
     top: Option<String>,
-    /// By [`digest`] of the key. A digest that a publisher cannot make equal for two keys bounds the memory for an
-    /// entry, whatever its name.
+    /// By [`digest`] of the key, which bounds the memory for an entry of any name. A publisher cannot make two keys'
+    /// digests equal.
     nodes: HashMap<[u8; 16], Node>,
-    /// Digests of the contents of the files that may be there again.
+    /// Digests of the contents of files that may be repeated.
     contents: HashMap<[u8; 16], [u8; 32]>,
 }
 
@@ -49,7 +49,7 @@ fn digest(text: &str) -> [u8; 16] {
     [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p]
 }
 
-/// A path, its key, and where each of the folders in it ends in both.
+/// A path and its key, with the offsets in both at which each folder ends.
 struct KeyedPath<'a> {
     path: &'a str,
     key: String,
@@ -79,7 +79,8 @@ impl<'a> KeyedPath<'a> {
 }
 
 impl Tree {
-    /// Adds an entry and the folders in its name. A folder may be added again, and a file whose contents are known.
+    /// Adds an entry and the folders in its name. A folder may be added again, and so may a file whose contents are
+    /// known.
     pub fn add(&mut self, name: &EntryName, kind: NodeKind) -> Result<Added, TarballError> {
         let refused = |why| Err(TarballError::Entry(excerpt(name.text.as_bytes()), why));
         match &self.top {
@@ -97,7 +98,7 @@ impl Tree {
                 None => self.insert(key, Node { kind, spelling })?,
                 Some(node) if node.spelling != spelling => return refused(SAME_NAME),
                 Some(node) if node.kind == NodeKind::Folder && kind == NodeKind::Folder => return Ok(Added::New),
-                Some(_) if kind == NodeKind::File && self.contents.contains_key(&key) => return Ok(Added::Again),
+                Some(_) if kind == NodeKind::File && self.contents.contains_key(&key) => return Ok(Added::Repeated),
                 Some(_) => return refused("is there twice"),
             }
         }
@@ -105,7 +106,7 @@ impl Tree {
             match self.nodes.get(&key) {
                 None => self.insert(key, Node { kind: NodeKind::Folder, spelling })?,
                 Some(node) if node.kind != NodeKind::Folder => return refused("is below a file or a link"),
-                // The folders above it are there since this one is.
+                // If this folder was added, so were the folders above it.
                 Some(node) if node.spelling == spelling => return Ok(Added::New),
                 Some(_) => return refused(SAME_NAME),
             }
@@ -113,13 +114,13 @@ impl Tree {
         Ok(Added::New)
     }
 
-    /// Makes the contents of a file known, or compares them. False if the file had others.
+    /// Records the contents of a file, or compares them with the recorded contents. False if they differ.
     pub fn has_contents(&mut self, inside: &str, contents: [u8; 32]) -> bool {
         *self.contents.entry(digest(&name::key(inside))).or_insert(contents) == contents
     }
 
     fn insert(&mut self, key: [u8; 16], node: Node) -> Result<(), TarballError> {
-        // A folder for each entry. Packages have fewer.
+        // Allows a folder for each entry. Packages have fewer.
         if self.nodes.len() >= 2 * MAX_ENTRIES as usize {
             return Err(TarballError::TooManyEntries);
         }
@@ -127,7 +128,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Whether an entry was added whose key is that of `inside`.
+    /// Whether an entry with the key of `inside` was added.
     pub fn contains(&self, inside: &str) -> bool {
         self.nodes.contains_key(&digest(&name::key(inside)))
     }

@@ -4,29 +4,29 @@ fn entry<'a>(version: &'a str, upload: &'a str, at: i64) -> IndexEntry<'a> {
     IndexEntry { version, upload, at: Timestamp::from_millis(at), state: VersionState::Listed }
 }
 
-fn segment(version: &str, at: i64) -> Segment {
+fn run(version: &str, at: i64) -> VersionRun {
     let record = format!("{{\"version\":\"{version}\"}}");
-    Segment::of(&entry(version, &format!("u{version}"), at), &record, &record)
+    VersionRun::of(&entry(version, &format!("u{version}"), at), &record, &record)
 }
 
-impl Segment {
+impl VersionRun {
     fn find(&self, version: &str) -> Option<IndexEntry<'_>> {
         find(self.index.0.as_bytes(), version)
     }
 }
 
 #[test]
-fn a_segment_of_one() {
-    let segment = segment("1.0.0", 0);
-    assert_eq!(segment.index.0, "1.0.0\tu1.0.0\t0\tlisted\n");
-    assert_eq!(segment.full.versions, "\"1.0.0\":{\"version\":\"1.0.0\"},\n");
-    assert_eq!(segment.full.times, "\"1.0.0\":\"1970-01-01T00:00:00.000Z\",\n");
-    assert_eq!(segment.listed(), 1);
+fn a_run_of_one() {
+    let run = run("1.0.0", 0);
+    assert_eq!(run.index.0, "1.0.0\tu1.0.0\t0\tlisted\n");
+    assert_eq!(run.full.versions, "\"1.0.0\":{\"version\":\"1.0.0\"},\n");
+    assert_eq!(run.full.times, "\"1.0.0\":\"1970-01-01T00:00:00.000Z\",\n");
+    assert_eq!(run.listed(), 1);
 }
 
 #[test]
 fn a_stored_form_is_read_back() {
-    for form in [FormRecords::default(), segment("1.0.0", 0).full] {
+    for form in [FormRecords::default(), run("1.0.0", 0).full] {
         assert_eq!(FormRecords::read(&form.to_bytes()), Some(form));
     }
     for bytes in ["", "x", "x\n", "5\nab", "-1\nab", "1", "\n"] {
@@ -38,14 +38,14 @@ fn a_stored_form_is_read_back() {
 #[test]
 fn every_version_is_found_and_no_other() {
     let versions: Vec<String> = (0..200).map(|n| format!("{}.{}.0", n % 7, n)).collect();
-    let merged = Segment::merge(versions.iter().map(|version| segment(version, 7)));
+    let merged = VersionRun::merge(versions.iter().map(|version| run(version, 7)));
     for version in &versions {
         assert_eq!(merged.find(version), Some(entry(version, &format!("u{version}"), 7)));
     }
     for version in ["", "0", "0.0.00", "7.0.0", "0.0.0-a", "9.9.9", "\n", "0.0.0\t"] {
         assert_eq!(merged.find(version), None, "{version:?}");
     }
-    assert_eq!(Segment::default().find("1.0.0"), None);
+    assert_eq!(VersionRun::default().find("1.0.0"), None);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn damaged_indexes_have_no_entries_and_do_no_harm() {
 
 #[test]
 fn damage_to_an_index_is_found() {
-    let mut merged = Segment::merge(["1.0.0", "10.0.0", "2.0.0"].map(|version| segment(version, 7)));
+    let mut merged = VersionRun::merge(["1.0.0", "10.0.0", "2.0.0"].map(|version| run(version, 7)));
     merged.unpublish(|version| version == "2.0.0");
     let text = merged.index.0;
     assert_eq!((count_listed(text.as_bytes()), count_listed(b"")), (Some(2), Some(0)));
@@ -85,7 +85,7 @@ fn damage_to_an_index_is_found() {
 
 #[test]
 fn a_form_is_of_the_versions_that_its_index_lists() {
-    let mut merged = Segment::merge(["2.0.0", "1.0.0"].map(|version| segment(version, 7)));
+    let mut merged = VersionRun::merge(["2.0.0", "1.0.0"].map(|version| run(version, 7)));
     let whole = merged.clone();
     assert!(merged.full.is_of(&merged.index) && FormRecords::default().is_of(&Index::default()));
     merged.unpublish(|version| version == "2.0.0");
@@ -103,7 +103,7 @@ fn a_form_is_of_the_versions_that_its_index_lists() {
 
 #[test]
 fn records_stay_in_the_order_of_publication() {
-    let merged = Segment::merge(["2.0.0", "1.0.0", "10.0.0"].map(|version| segment(version, 0)));
+    let merged = VersionRun::merge(["2.0.0", "1.0.0", "10.0.0"].map(|version| run(version, 0)));
     let order: Vec<&str> =
         merged.full.versions.lines().filter_map(|line| record(line).map(|(version, _)| version)).collect();
     assert_eq!(order, ["2.0.0", "1.0.0", "10.0.0"]);
@@ -115,22 +115,22 @@ fn records_stay_in_the_order_of_publication() {
 
 #[test]
 fn deprecation_touches_the_named_versions_only() {
-    let before = Segment::merge(["1.0.0", "1.0.1"].map(|version| segment(version, 0)));
-    let mut segment = before.clone();
-    segment.deprecate(&BTreeMap::from([("1.0.0".into(), "old".into()), ("9.9.9".into(), "absent".into())]));
-    for form in [&segment.full, &segment.abbreviated] {
+    let before = VersionRun::merge(["1.0.0", "1.0.1"].map(|version| run(version, 0)));
+    let mut run = before.clone();
+    run.deprecate(&BTreeMap::from([("1.0.0".into(), "old".into()), ("9.9.9".into(), "absent".into())]));
+    for form in [&run.full, &run.abbreviated] {
         assert_eq!(
             form.versions,
             "\"1.0.0\":{\"deprecated\":\"old\",\"version\":\"1.0.0\"},\n\"1.0.1\":{\"version\":\"1.0.1\"},\n"
         );
     }
-    segment.deprecate(&BTreeMap::from([("1.0.0".into(), String::new())]));
-    assert_eq!(segment, before);
+    run.deprecate(&BTreeMap::from([("1.0.0".into(), String::new())]));
+    assert_eq!(run, before);
 }
 
 #[test]
 fn an_unpublished_version_is_gone_but_its_number_is_taken() {
-    let mut merged = Segment::merge(["1.0.0", "1.0.1"].map(|version| segment(version, 0)));
+    let mut merged = VersionRun::merge(["1.0.0", "1.0.1"].map(|version| run(version, 0)));
     merged.unpublish(|version| version == "1.0.0");
     for form in [&merged.full, &merged.abbreviated] {
         assert_eq!((form.versions.lines().count(), form.times.lines().count()), (1, 1));
@@ -141,7 +141,7 @@ fn an_unpublished_version_is_gone_but_its_number_is_taken() {
     assert_eq!(merged.listed(), 1);
 }
 
-/// Publishes `count` versions of `size` bytes; returns the sizes of the segments at the end, and
+/// Publishes `count` versions of `size` bytes; returns the sizes of the runs at the end, and
 /// how many bytes were written per version.
 fn grow(count: u64, size: u64) -> (Vec<u64>, u64) {
     let mut sizes: Vec<u64> = Vec::new();
@@ -157,8 +157,8 @@ fn grow(count: u64, size: u64) -> (Vec<u64>, u64) {
 }
 
 #[test]
-fn segments_stay_few_and_writes_small() {
-    for (count, size, most_segments, most_written) in [
+fn runs_stay_few_and_writes_small() {
+    for (count, size, most_runs, most_written) in [
         (10, 1_000, 1, 8_000),
         (200, 1_000, 6, 20_000),
         (5_000, 1_000, 16, 30_000),
@@ -166,16 +166,16 @@ fn segments_stay_few_and_writes_small() {
         (2_000, 10_000, 40, 60_000),
     ] {
         let (sizes, written) = grow(count, size);
-        assert!(sizes.len() <= most_segments, "{count} of {size}: {} segments {sizes:?}", sizes.len());
+        assert!(sizes.len() <= most_runs, "{count} of {size}: {} runs {sizes:?}", sizes.len());
         assert!(written <= most_written, "{count} of {size}: {written} bytes written per version");
-        assert!(sizes.iter().all(|size| *size <= TIER_FACTOR * (LARGE_SEGMENT + SMALL_SEGMENT)), "{sizes:?}");
+        assert!(sizes.iter().all(|size| *size <= TIER_FACTOR * (LARGE_RUN + SMALL_RUN)), "{sizes:?}");
     }
 }
 
 #[test]
-fn a_large_segment_is_never_merged() {
-    assert_eq!(to_merge(&[LARGE_SEGMENT + 1; 10], 10), 0);
-    assert_eq!(to_merge(&[LARGE_SEGMENT; 10], LARGE_SEGMENT + 1), 0);
+fn a_large_run_is_never_merged() {
+    assert_eq!(to_merge(&[LARGE_RUN + 1; 10], 10), 0);
+    assert_eq!(to_merge(&[LARGE_RUN; 10], LARGE_RUN + 1), 0);
     assert_eq!(to_merge(&[], 10), 0);
 }
 
@@ -183,15 +183,15 @@ fn a_large_segment_is_never_merged() {
 fn entries_and_deprecations_are_read_from_the_stored_text() {
     let at = Timestamp::from_millis(5);
     let versions = ["1.0.0", "1.1.0", "2.0.0"].map(|version| {
-        Segment::of(&IndexEntry { version, upload: "u", at, state: VersionState::Listed }, "{\"a\":1}", "{\"a\":1}")
+        VersionRun::of(&IndexEntry { version, upload: "u", at, state: VersionState::Listed }, "{\"a\":1}", "{\"a\":1}")
     });
-    let mut segment = Segment::merge(versions);
-    segment.deprecate(&[("1.1.0".to_owned(), "old".to_owned())].into());
-    segment.unpublish(|version| version == "2.0.0");
-    let read: Vec<_> = entries(segment.index.0.as_bytes()).collect();
-    assert_eq!(read, segment.index.entries().collect::<Vec<_>>());
+    let mut run = VersionRun::merge(versions);
+    run.deprecate(&[("1.1.0".to_owned(), "old".to_owned())].into());
+    run.unpublish(|version| version == "2.0.0");
+    let read: Vec<_> = entries(run.index.0.as_bytes()).collect();
+    assert_eq!(read, run.index.entries().collect::<Vec<_>>());
     assert_eq!(read.len(), 3);
-    assert_eq!(deprecated(segment.full.versions.as_bytes()).into_iter().collect::<Vec<_>>(), ["1.1.0"]);
-    segment.deprecate(&[("1.1.0".to_owned(), String::new())].into());
-    assert!(deprecated(segment.full.versions.as_bytes()).is_empty());
+    assert_eq!(deprecated(run.full.versions.as_bytes()).into_iter().collect::<Vec<_>>(), ["1.1.0"]);
+    run.deprecate(&[("1.1.0".to_owned(), String::new())].into());
+    assert!(deprecated(run.full.versions.as_bytes()).is_empty());
 }

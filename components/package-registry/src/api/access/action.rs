@@ -1,4 +1,4 @@
-//! The actions that rights are checked for.
+//! Actions on packages, and the rights that they need.
 
 /// The action of a request on a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -7,9 +7,9 @@ pub enum Action {
     Read,
     /// Reads the file. Unlike for [`Action::Read`], an anonymous caller is never asked for credentials.
     Download,
-    /// Adds a version or sets a tag. Needs a developer.
+    /// Adds a version or sets a tag. Needs the role Developer.
     Publish,
-    /// Removes a version or a tag, or deprecates a version. Needs a maintainer.
+    /// Removes a version or a tag, or deprecates a version. Needs the role Maintainer.
     Unpublish,
 }
 
@@ -19,7 +19,7 @@ impl Action {
     }
 }
 
-/// An action as a type, so that a right to one action does not serve for another.
+/// An action as a type, so that the compiler refuses a right to another action.
 pub trait Permission {
     const ACTION: Action;
 }

@@ -1,5 +1,4 @@
-//! The errors for callers who lack a right. A project or group that the caller cannot read is answered
-//! like one that does not exist.
+//! Errors for callers who lack a right. A caller who cannot read a project or group gets the error of an absent one.
 
 use super::action::Action;
 use crate::api::request::RegistryRequest;
@@ -29,16 +28,16 @@ pub fn group_not_found(request: &RegistryRequest, action: Action) -> Error {
     Error::pair(StatusCode::NOT_FOUND, "404 Group Not Found", "Group not found")
 }
 
-/// The error for a project that exists and that the caller cannot read.
+/// The error for an existing project that the caller cannot read.
 pub fn project_unreadable(request: &RegistryRequest, project: &Project, action: Action) -> Error {
     job_not_accepted(request, project).unwrap_or_else(|| match (&request.caller, action) {
-        // Unlike a package that does not exist, this one asks for credentials at every level.
+        // For an existing package, every level asks anonymous callers for credentials.
         (Caller::Anonymous, Action::Read) => Error::unauthorized(),
         _ => project_not_found(request, action),
     })
 }
 
-/// The error for a job whose project is not among those that `project` accepts jobs from.
+/// The error for a CI job, if `project` does not accept jobs from the job's project.
 pub fn job_not_accepted(request: &RegistryRequest, project: &Project) -> Option<Error> {
     let Caller::Job(job) = &request.caller else { return None };
     access::refuses_job(&request.caller, project).then(|| {

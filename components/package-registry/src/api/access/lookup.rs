@@ -1,7 +1,7 @@
 //! Finds the project, group or package that a request names.
 
 use super::action::Action;
-use super::{denial, holders};
+use super::{denial, projects_by_name};
 use crate::api::request::RegistryRequest;
 use crate::name::PackageName;
 use crate::package::Package;
@@ -17,17 +17,17 @@ use std::rc::Rc;
 
 /// The result of a lookup. The caller's rights in the project are not checked yet.
 pub struct PackageLookup {
-    /// `None` if no package can have the name.
+    /// `None` if the name is invalid.
     pub name: Option<PackageName>,
     pub project: Option<Rc<Project>>,
     /// `None` also if every version is unpublished.
     pub package: Option<Rc<Package>>,
-    /// Whether there is a package of this name, or was until its last version was unpublished.
+    /// Whether a package of this name exists, or existed until its last version was unpublished.
     pub is_local: bool,
 }
 
-/// Looks a package up at the request's level. At group level the caller must be able to read the group;
-/// a write needs a caller who is not anonymous.
+/// Looks a package up at the request's level. At group level the caller must be able to read the group; a write needs
+/// an authenticated caller.
 pub fn package(request: &RegistryRequest, name: &str, action: Action) -> Result<PackageLookup, Error> {
     if action.is_write() {
         request.caller.require_authenticated()?;
@@ -56,9 +56,8 @@ pub fn package(request: &RegistryRequest, name: &str, action: Action) -> Result<
     Ok(PackageLookup { package: found.package.filter(|package| package.listed() > 0), ..found })
 }
 
-/// The package of this name that was published to last, among the projects below the namespace `above`.
-/// Reads: the projects with this name, and of those below `above` the last, or each if an earlier build
-/// listed them.
+/// The most recently published package of this name, among the projects below the namespace `above`. Reads: the
+/// projects by name; below `above`, the last project's package, or each if an earlier build wrote the list.
 fn last_published(
     request: &RegistryRequest,
     name: Option<PackageName>,
@@ -68,8 +67,8 @@ fn last_published(
     let mut newest: Option<(Rc<Project>, Rc<Package>)> = None;
     let mut is_local = false;
     if let (Some(name), Some(above)) = (&name, above) {
-        let holders = holders::projects_with_name_below(env, name, above)?;
-        for id in holders.projects.iter().rev() {
+        let by_name = projects_by_name::projects_with_name_below(env, name, above)?;
+        for id in by_name.projects.iter().rev() {
             let Some(project) = project::by_id(env, *id)? else { continue };
             let Some(package) = store::package(env, &project.key(), name)? else { continue };
             is_local = true;
@@ -79,7 +78,7 @@ fn last_published(
             if newest.as_ref().is_none_or(|(_, newest)| newest.published < package.published) {
                 newest = Some((Rc::new(project), package));
             }
-            if holders.by_publication {
+            if by_name.by_publication {
                 break;
             }
         }
@@ -96,8 +95,8 @@ pub fn group(request: &RegistryRequest, id: &str, action: Action) -> Result<Name
     }
 }
 
-/// The project with this id or path. A former path is read as the present one is: some clients have no token for the
-/// address that they would be redirected to. The error is 405 for a write to a former path.
+/// The project with this id or path. A read by a former path is answered and not redirected: some clients have no token
+/// for the new address. A write to a former path is 405.
 pub fn project(request: &RegistryRequest, id: &str, action: Action) -> Result<Option<Rc<Project>>, Error> {
     match record_cache::find_project(&request.env, id)? {
         ProjectLookup::Found(project) => Ok(Some(project)),

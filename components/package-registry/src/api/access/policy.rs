@@ -1,4 +1,4 @@
-//! The rules: which scope and which role an action needs, also by the protection of a package's name.
+//! The token's scope and the role that an action needs, and the protection rules of package names.
 
 use super::action::Action;
 use super::denial;
@@ -18,18 +18,18 @@ use kit::{Env, Error};
 const DEPLOY_READ: &[&str] = &["read_package_registry", "write_package_registry"];
 const DEPLOY_WRITE: &[&str] = &["write_package_registry"];
 
-/// Checks that the caller's token has a scope for packages; 403 if not, also at addresses without a project.
-/// Writes of deploy tokens need another scope besides ([`check`]).
+/// Checks that the caller's token has a scope for packages; 403 if not, also at addresses without a project. A write
+/// with a deploy token needs a further scope ([`check`]).
 pub fn check_scope(caller: &Caller, endpoint: &Endpoint, method: &Method) -> Result<(), Error> {
     match endpoint {
         Endpoint::Ping => Ok(()),
-        // A report changes nothing, although it is asked for by a POST.
+        // An audit is a POST, but changes nothing.
         Endpoint::Audit(_) => check_scope_of(caller, &Method::GET),
         _ => check_scope_of(caller, method),
     }
 }
 
-/// The same of a method, for every endpoint that has no rule of its own.
+/// Checks the token's scope for a method, at every endpoint without a rule of its own.
 pub fn check_scope_of(caller: &Caller, method: &Method) -> Result<(), Error> {
     match caller {
         Caller::DeployToken(_) => caller.require_scope(DEPLOY_READ),
@@ -37,8 +37,8 @@ pub fn check_scope_of(caller: &Caller, method: &Method) -> Result<(), Error> {
     }
 }
 
-/// Checks that the caller, whose scope [`check_scope`] allows, may do `action` to packages of this project. Returns the
-/// caller's role if the decision needed it.
+/// Checks that the caller may perform `action` on packages of this project; [`check_scope`] has checked the token's
+/// scope. Returns the caller's role if the decision needed it.
 pub fn check(request: &RegistryRequest, project: &Project, action: Action) -> Result<Option<Role>, Error> {
     let RegistryRequest { env, caller, .. } = request;
     if action.is_write() && matches!(caller, Caller::DeployToken(_)) {
@@ -78,7 +78,7 @@ pub fn check(request: &RegistryRequest, project: &Project, action: Action) -> Re
     if role < minimum { Err(refuse()) } else { Ok(Some(role)) }
 }
 
-/// Checks the protection rules for this name. `role` is that of [`check`]: a deploy token has none. Reads the settings.
+/// Checks the protection rules for this name. `role` comes from [`check`]; a deploy token has none. Reads the settings.
 pub fn check_protection(
     env: &Env,
     caller: &Caller,

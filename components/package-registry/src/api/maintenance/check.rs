@@ -1,4 +1,4 @@
-//! A step of `fsck`: checks each package's records, segments and files.
+//! A step of `fsck`: checks each package's records, runs and files.
 
 use crate::consistency::{self, ListedVersion, PackageCheck};
 use crate::integrity::{Hasher, Integrity};
@@ -9,12 +9,12 @@ use kit::fsck::CheckReport;
 use kit::reachability::StepError;
 use kit::store::StoreError;
 
-/// Bounds of one step: packages, and bytes of files, of which at least one is checked.
+/// Bounds of one step: packages, and bytes of files. A step checks at least one file.
 const PACKAGES: usize = 200;
 const BYTES: u64 = 256 << 20;
 
-/// Continues after `cursor`: `upload:key` is a package whose files are checked up to that upload, `:key`
-/// a package that is done.
+/// Continues after `cursor`: `upload:key` names a package whose files are checked up to that upload, `:key` a finished
+/// package.
 pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
     let (mut checked, mut listings) = (CheckReport::default(), ListingLookup::default());
     let (after_upload, mut after) = match cursor {
@@ -48,8 +48,7 @@ pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
     }
 }
 
-/// Checks a package, from the file after `after_upload`. False if the step ends before
-/// the package does; the cursor is set then.
+/// Checks a package, from the file after `after_upload`. False if the step ends first; then the cursor is set.
 fn check_package(
     env: &Env,
     package: &PackageKey,
@@ -57,8 +56,8 @@ fn check_package(
     listings: &mut ListingLookup,
     checked: &mut CheckReport,
 ) -> Result<bool, StoreError> {
-    // A missing blob may belong to a version that was unpublished, or to a segment that was merged, since
-    // the package was read. It is a problem only if it is missing twice in the same revision.
+    // A blob may be missing because its version was unpublished, or its version run merged, after the package was read.
+    // It is a problem only if it is missing twice in the same revision.
     let mut seen = None;
     loop {
         let mut attempt = CheckReport { bytes: checked.bytes, ..CheckReport::default() };
@@ -78,7 +77,7 @@ fn check_package(
         let is_whole = attempt.cursor.is_none();
         checked.cursor = attempt.cursor.take();
         attempt.roots = u64::from(is_whole);
-        // The count included the bytes that were read before this package.
+        // The attempt also counted the bytes of earlier packages.
         attempt.bytes -= checked.bytes;
         checked.extend(attempt);
         return Ok(is_whole);
@@ -96,7 +95,7 @@ fn check_revision(
     let PackageKey { key, project, name } = key;
     let Some(package) = store::package(env, project, name)? else { return Ok(None) };
     let revision = Some(package.revision_id());
-    let (listed, problems) = check_segments(env, &package)?;
+    let (listed, problems) = check_runs(env, &package)?;
     if after_upload.is_empty() {
         for problem in problems {
             checked.add_problem(key, problem);
@@ -104,14 +103,14 @@ fn check_revision(
         // A package of a deleted project leaves the listings before its root is removed.
         let is_missing = !listed.is_empty() && !listings.finds(env, project, name)?;
         let is_orphaned = || match store::is_orphaned(env, key) {
-            // The check of the directory tells that the project's record is damaged.
+            // The directory's own check reports the project's damaged record.
             Err(StoreError::Corrupt { .. }) => Ok(false),
             known => known,
         };
         if is_missing && !is_orphaned()? {
             checked.add_problem(key, "searches and groups do not find it: no listing names it".to_owned());
         }
-        check_latest_fields(env, key, &package, checked)?;
+        check_package_level_fields(env, key, &package, checked)?;
     }
     for file in listed.iter().filter(|file| file.upload.as_str() > after_upload) {
         match read_file(env, &file.upload) {
@@ -136,12 +135,12 @@ fn check_revision(
     Ok(revision)
 }
 
-/// Checks the segments one after another: all of a package can be more than an instance's memory.
-fn check_segments(env: &Env, package: &Package) -> Result<(Vec<ListedVersion>, Vec<String>), StoreError> {
+/// Checks the version runs one after another: all of them may not fit into an instance's memory.
+fn check_runs(env: &Env, package: &Package) -> Result<(Vec<ListedVersion>, Vec<String>), StoreError> {
     let mut check = PackageCheck::new(package);
-    for part in &package.segments {
-        match store::segment_uncached(env, part) {
-            Ok(segment) => check.add(&segment),
+    for run_ref in &package.runs {
+        match store::version_run_uncached(env, run_ref) {
+            Ok(run) => check.add(&run),
             Err(StoreError::Corrupt { key, why }) => check.add_damaged(format!("`{key}`: {why}")),
             Err(error) => return Err(error),
         }
@@ -149,15 +148,20 @@ fn check_segments(env: &Env, package: &Package) -> Result<(Vec<ListedVersion>, V
     Ok(check.finish())
 }
 
-fn check_latest_fields(env: &Env, key: &str, package: &Package, checked: &mut CheckReport) -> Result<(), StoreError> {
-    match package.latest_upload.iter().try_for_each(|upload| store::check_latest_fields(env, upload)) {
+fn check_package_level_fields(
+    env: &Env,
+    key: &str,
+    package: &Package,
+    checked: &mut CheckReport,
+) -> Result<(), StoreError> {
+    match package.latest_upload.iter().try_for_each(|upload| store::check_package_level_fields(env, upload)) {
         Err(StoreError::Corrupt { key: blob, why }) => checked.add_problem(key, format!("`{blob}`: {why}")),
         outcome => outcome?,
     }
     Ok(())
 }
 
-/// The digests and the size that a file was published with, and those of its chunks.
+/// The digests and the size in a file's record, and the digests and the size of its chunks.
 fn read_file(env: &Env, id: &str) -> Result<(Integrity, u64, Integrity, u64), StoreError> {
     let upload = store::upload_uncached(env, id)?;
     let mut hasher = Hasher::new(false);

@@ -1,17 +1,18 @@
-//! Claims of versions. Of the projects below the top-level namespace that is the scope of a name, one may have a
-//! version: at instance level two would be indistinguishable. Their packages are different roots, so the winner of two
-//! publications at the same time is decided in the list of the projects with the version, which is one.
+//! Claims of versions. Below the top-level namespace that is a name's scope, only one project may have a given version:
+//! at instance level two would be indistinguishable. The projects' packages are different roots. So the list of
+//! projects by version, a single root, decides between concurrent publications.
 //!
-//! A publication claims the version in that list before it writes anything else. Another one that finds the claim waits
-//! until the claimant's package has the version. If that takes longer than its patience, it takes the claimant for dead
-//! and claims the version itself. A claimant that was only slow must not write its package after that, so its claim is
-//! valid for a shorter time, counted from before it was made, and it claims the version anew if the time is over right
-//! before it writes the package. It is the same election as that of a root's creator ([`kit::root`]).
+//! A publication claims the version in this list before it writes anything else. Another publication that finds the
+//! claim waits until the claimant's package has the version. After [`CLAIM_TIMEOUT`], it takes the claimant for dead
+//! and claims the version itself. A slow claimant must not write its package after that. So a claim is valid for
+//! [`LEASE`] only, which is shorter and starts before the claim is written. If the lease has expired right before the
+//! package is written, the claimant claims the version again. The election of a root's creator works alike
+//! ([`kit::root`]).
 
 use super::error::PublishError;
 use crate::api::access;
 use crate::name::PackageName;
-use crate::store::{self, Holders, VersionHolders};
+use crate::store::{self, ProjectsByName, ProjectsByVersion};
 use crate::version::Version;
 use directory::project::Project;
 use kit::root::Backoff;
@@ -20,20 +21,20 @@ use kit::{Env, Timestamp};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// For how long a publication waits for another one, at least, and on a slow store: the sum of its pauses, so that it
-/// does not end early if the whole machine stops for a while.
-const PATIENCE: Duration = Duration::from_secs(2);
-const PATIENCE_PER_WRITE: u32 = 16;
+/// How long a publication waits for another publication's claim, at least; on a slow store, so many times a write. Only
+/// pauses count, so that the wait does not end early if the whole machine stops for a while.
+const CLAIM_TIMEOUT: Duration = Duration::from_secs(2);
+const CLAIM_TIMEOUT_PER_WRITE: u32 = 16;
 
-/// For how long a claim is valid, at least, and on a slow store. If the package is created, the claim of its creation
-/// comes after the last look at this one, and is valid for up to a second, or four writes, as well.
+/// How long a claim is valid, at least; on a slow store, so many times a claim. The creation of a new package is
+/// claimed after this claim was last checked, and that claim is valid for up to a second, or four writes, too.
 const LEASE: Duration = Duration::from_millis(500);
 const LEASE_PER_CLAIM: u32 = 2;
 
 /// How many claims a publication makes or waits for, before it gives up.
 const ATTEMPTS: u32 = 16;
 
-/// The part of one publication in the election.
+/// One publication's part in the election.
 pub struct VersionClaim<'a> {
     env: &'a Env,
     project: &'a Project,
@@ -46,14 +47,14 @@ pub struct VersionClaim<'a> {
 }
 
 struct HeldClaim {
-    /// Right before it was written.
+    /// The time right before the claim was written.
     began: Timestamp,
     lease: Duration,
 }
 
 /// Why a version cannot be claimed now.
-enum Obstacle {
-    /// Another project has it.
+enum Conflict {
+    /// Another project has the version.
     Version,
     /// Another project may be about to publish it; the id of its claim.
     Claim(String),
@@ -64,10 +65,10 @@ impl<'a> VersionClaim<'a> {
         VersionClaim { env, project, name, version, held: None, took: Vec::new(), attempts_left: ATTEMPTS }
     }
 
-    /// Claims the version unless that was done, and is still valid. The error is 400 if another project has it. Reads
-    /// the projects with the name, and the packages of those with the version. A version that cannot be confused is
-    /// only listed, for the case that its project moves.
-    pub fn hold(&mut self) -> Result<(), PublishError> {
+    /// Claims the version, unless this publication holds a valid claim. The error is 400 if another project has the
+    /// version. Reads: the projects by name, and the packages of the projects by version. If the scope is not the
+    /// top-level namespace's path, the version cannot be confused. It is then only listed, in case its project moves.
+    pub fn ensure_valid(&mut self) -> Result<(), PublishError> {
         if self.name.scope().is_none() {
             return Ok(());
         }
@@ -90,7 +91,7 @@ impl<'a> VersionClaim<'a> {
     }
 
     fn is_valid(&self) -> bool {
-        // A clock that was set back makes every claim old.
+        // If the clock was set back, the claim counts as expired.
         self.held.as_ref().is_some_and(|held| {
             let age = self.env.clock.now().millis() - held.began.millis();
             u128::try_from(age).is_ok_and(|age| age <= held.lease.as_millis())
@@ -98,23 +99,23 @@ impl<'a> VersionClaim<'a> {
     }
 
     fn claim(&mut self) -> Result<(), PublishError> {
-        let holders = store::holders(self.env, self.name)?;
-        let mut overtaken: Option<String> = None;
+        let by_name = store::projects_by_name(self.env, self.name)?;
+        let mut taken_over: Option<String> = None;
         loop {
             self.attempts_left = self
                 .attempts_left
                 .checked_sub(1)
                 .ok_or_else(|| PublishError::invalid("Could not obtain package lease. Please try again."))?;
             let (id, mut began) = (self.env.id(), self.env.clock.now());
-            let obstacle =
-                store::claim_version(self.env, self.name, self.version, &self.project.key(), &id, |listed| {
+            let conflict =
+                store::claim_version(self.env, self.name, self.version, &self.project.key(), &id, |by_version| {
                     began = self.env.clock.now();
-                    self.obstacle(&holders, listed, overtaken.as_deref())
+                    self.conflict(&by_name, by_version, taken_over.as_deref())
                 })?;
-            match obstacle {
+            match conflict {
                 None => {
-                    // A claim is not made valid for longer by its own delay, nor by that of a single one, which may
-                    // have stalled.
+                    // The lease follows the fastest of at least two earlier claims. This claim's own delay must not
+                    // extend it, and a single earlier claim may have stalled.
                     let usual = self.took.iter().min().filter(|_| self.took.len() > 1).copied().unwrap_or_default();
                     let lease = LEASE.max(usual * LEASE_PER_CLAIM);
                     let took = self.env.clock.now().millis() - began.millis();
@@ -122,60 +123,61 @@ impl<'a> VersionClaim<'a> {
                     self.held = Some(HeldClaim { began, lease });
                     return Ok(());
                 }
-                Some(Obstacle::Version) => {
+                Some(Conflict::Version) => {
                     return Err(PublishError::invalid("Validation failed: Package already exists"));
                 }
-                Some(Obstacle::Claim(other)) => {
-                    if self.outlasts(&holders, &other)? {
-                        overtaken = Some(other);
+                Some(Conflict::Claim(other)) => {
+                    if self.wait_for_lease(&by_name, &other)? {
+                        taken_over = Some(other);
                     }
                 }
             }
         }
     }
 
-    /// Waits for the end of another publication, or of the patience; whether its claim is still an obstacle. It is
-    /// looked at without a compare-and-swap, for which some hosts open a connection.
-    fn outlasts(&self, holders: &Rc<Holders>, claim: &str) -> Result<bool, StoreError> {
+    /// Waits until another publication's claim ends, at most for the timeout. True if the claim is still a conflict.
+    /// Reads without a compare-and-swap, for which some hosts open a connection.
+    fn wait_for_lease(&self, by_name: &Rc<ProjectsByName>, claim: &str) -> Result<bool, StoreError> {
         let write = store::time_version_write(self.env, self.name, self.version)?;
-        let patience = PATIENCE.max(write * PATIENCE_PER_WRITE);
+        let timeout = CLAIM_TIMEOUT.max(write * CLAIM_TIMEOUT_PER_WRITE);
         let (mut waited, mut backoff) = (Duration::ZERO, Backoff::new(self.env));
-        while waited < patience {
+        while waited < timeout {
             waited += backoff.pause();
-            let listed = store::projects_with_version(self.env, self.name, self.version)?;
-            match self.obstacle(holders, &listed, None)? {
-                Some(Obstacle::Claim(other)) if other == claim => {}
+            let by_version = store::projects_by_version(self.env, self.name, self.version)?;
+            match self.conflict(by_name, &by_version, None)? {
+                Some(Conflict::Claim(other)) if other == claim => {}
                 _ => return Ok(false),
             }
         }
         Ok(true)
     }
 
-    /// The obstacle to a claim of this publication, if there is one. The claim with the id `overtaken` is none.
-    fn obstacle(
+    /// The conflict that prevents a claim, if any. The claim with the id `taken_over` does not count.
+    fn conflict(
         &self,
-        holders: &Rc<Holders>,
-        listed: &VersionHolders,
-        overtaken: Option<&str>,
-    ) -> Result<Option<Obstacle>, StoreError> {
+        by_name: &Rc<ProjectsByName>,
+        by_version: &ProjectsByVersion,
+        taken_over: Option<&str>,
+    ) -> Result<Option<Conflict>, StoreError> {
         let VersionClaim { env, project, name, version, .. } = *self;
-        let unlisted = holders.without_version_lists().filter(|id| !listed.projects.contains(id));
-        let others: Vec<u64> = listed.projects.iter().copied().chain(unlisted).filter(|id| *id != project.id).collect();
+        let unlisted = by_name.without_version_lists().filter(|id| !by_version.projects.contains(id));
+        let others: Vec<u64> =
+            by_version.projects.iter().copied().chain(unlisted).filter(|id| *id != project.id).collect();
         let mut claimed = None;
         for id in access::projects_below(env, &others, project.root_namespace().id)? {
             let Some(sibling) = directory::project::by_id(env, id)? else { continue };
             let package = store::package(env, &sibling.key(), name)?;
             let stored = package.map(|package| store::find(env, &package, version.as_str())).transpose()?.flatten();
             match stored {
-                Some(stored) if stored.is_listed() => return Ok(Some(Obstacle::Version)),
-                // It was unpublished.
+                Some(stored) if stored.is_listed() => return Ok(Some(Conflict::Version)),
+                // The sibling has unpublished the version.
                 Some(_) => {}
                 None => {
-                    let claim = listed.claim.as_ref().filter(|claim| claim.project == id);
-                    claimed = claimed.or(claim.filter(|claim| Some(claim.id.as_str()) != overtaken));
+                    let claim = by_version.claim.as_ref().filter(|claim| claim.project == id);
+                    claimed = claimed.or(claim.filter(|claim| Some(claim.id.as_str()) != taken_over));
                 }
             }
         }
-        Ok(claimed.map(|claim| Obstacle::Claim(claim.id.clone())))
+        Ok(claimed.map(|claim| Conflict::Claim(claim.id.clone())))
     }
 }

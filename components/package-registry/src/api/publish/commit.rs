@@ -9,9 +9,9 @@ use crate::api::{latest, tag};
 use crate::integrity::ComputedDigests;
 use crate::name::PackageName;
 use crate::package::{MAX_STORED, Package};
-use crate::segment::{self, IndexEntry, Segment, VersionState};
 use crate::store::{self, Staging, StoredVersion};
 use crate::version::Version;
+use crate::version_run::{self, IndexEntry, VersionRun, VersionState};
 use http::StatusCode;
 use kit::root::Decision;
 use kit::{Env, Error};
@@ -24,7 +24,7 @@ pub struct Publication<'a> {
     pub name: &'a PackageName,
     pub version: &'a Version,
     pub computed: &'a ComputedDigests,
-    /// The error is returned unless the version exists with another file.
+    /// Its error is returned, unless the version exists with another file.
     pub release: Result<Release, Error>,
 }
 
@@ -32,12 +32,12 @@ pub struct Publication<'a> {
 pub enum Committed {
     /// The staged file belongs to the package.
     Added(Value),
-    /// An earlier request published the same file; the staged one is not needed.
+    /// An earlier request published an equal file; the staged file is not needed.
     Repeated(Value),
 }
 
 impl Publication<'_> {
-    /// Writes the file's records and the segment, and then the package, which makes them visible.
+    /// Writes the file's records and the version run, and then the package, which makes them visible.
     pub fn commit(&self, staging: &mut Staging) -> Result<Committed, PublishError> {
         let event = self.env.id();
         // The package that was prepared for a revision, in case the swap of that revision is retried.
@@ -55,13 +55,13 @@ impl Publication<'_> {
                 Some((_, package)) => package,
                 None => self.prepare(current, release, &event, staging, &mut claim)?,
             };
-            claim.hold()?;
+            claim.ensure_valid()?;
             prepared = Some((revision, package.clone()));
             Ok(Decision::Replace(package, Committed::Added(self.row(staging.id()))))
         })
     }
 
-    /// The decision if the package has the version already, or had it.
+    /// The decision if the package has the version, or had it.
     fn existing(
         &self,
         package: &Package,
@@ -77,10 +77,9 @@ impl Publication<'_> {
         }
     }
 
-    /// The decision on a version that exists. Clients repeat a request whose answer was lost, so the same bytes
-    /// from the same publisher are no error, unless the rest of the document would have been one. Tags that the first
-    /// request did not have are set. Those that it had are not: the repetition may be late, and they may have moved
-    /// since.
+    /// The decision on a version that exists. Clients repeat a request whose answer was lost. So equal bytes from the
+    /// same publisher are no error, unless the rest of the document is one. Tags that the first request lacked are set.
+    /// Its own tags are not set again: the repetition may be late, and they may have moved since.
     fn repeated(
         &self,
         package: &Package,
@@ -113,7 +112,7 @@ impl Publication<'_> {
         Ok(Decision::Replace(changed, answer))
     }
 
-    /// Sets the document's tags for which `is_new` is true, unless they are set to the same versions. `upload` has the
+    /// Sets the document's tags for which `is_new` is true, unless they are at these versions already. `upload` has the
     /// file of this publication.
     fn set_tags(
         &self,
@@ -135,7 +134,7 @@ impl Publication<'_> {
         Ok(())
     }
 
-    /// The upload of another version that a tag is for.
+    /// The upload of another version, which a tag names.
     fn upload_of(&self, package: &Package, tag: &str, version: &str) -> Result<String, PublishError> {
         let found = store::find_listed(self.env, package, version)?;
         let missing = || {
@@ -157,18 +156,18 @@ impl Publication<'_> {
     ) -> Result<Package, PublishError> {
         let env = self.env;
         let (is_new, mut package) = (current.is_none(), current.unwrap_or_else(|| Package::new(env.now)));
-        // The size, the older segments and the tags are checked before anything is written.
+        // The size, the older runs and the tags are checked before anything is written.
         self.check_size(&package, release)?;
-        package.segments.iter_mut().try_for_each(|part| store::add_checksums(env, part))?;
+        package.runs.iter_mut().try_for_each(|run_ref| store::add_checksums(env, run_ref))?;
         self.set_tags(&mut package, release, staging.id(), |_| true)?;
-        claim.hold()?;
+        claim.ensure_valid()?;
         match is_new {
             true => store::add_project_with_name(env, self.name, &self.grant.project.key())?,
             false => store::record_publication(env, self.name, &self.grant.project.key())?,
         }
         let further_tags = release.tags.further.iter().map(|(tag, _)| tag.clone()).collect();
         staging.commit(self.computed.integrity, &self.grant.publisher, &release.tags.first, further_tags)?;
-        store::save_latest_fields(env, staging.id(), &release.latest_fields)?;
+        store::save_package_level_fields(env, staging.id(), &release.package_level_fields)?;
         if let Some(document) = &release.attestations {
             store::save_attestations(env, staging.id(), document)?;
         }
@@ -190,18 +189,19 @@ impl Publication<'_> {
         )))
     }
 
-    /// Writes the segment of the version, merged with some of the package's, and lists it.
+    /// Writes the version's run, merged with some of the package's runs, and lists it.
     fn add(&self, package: &mut Package, release: &Release, upload: &str) -> Result<(), PublishError> {
         let Publication { env, version, .. } = self;
         let entry = IndexEntry { version: version.as_str(), upload, at: env.now, state: VersionState::Listed };
-        let new = Segment::of(&entry, &release.full, &release.abbreviated);
-        let sizes: Vec<u64> = package.segments.iter().map(|segment| segment.size).collect();
-        let merged = segment::to_merge(&sizes, new.size());
-        let (_, newest) = package.segments.split_at(package.segments.len() - merged);
-        let older: Vec<Segment> = newest.iter().map(|part| store::segment(env, part)).collect::<Result<_, _>>()?;
+        let new = VersionRun::of(&entry, &release.full, &release.abbreviated);
+        let sizes: Vec<u64> = package.runs.iter().map(|run| run.size).collect();
+        let merged = version_run::to_merge(&sizes, new.size());
+        let (_, newest) = package.runs.split_at(package.runs.len() - merged);
+        let older: Vec<VersionRun> =
+            newest.iter().map(|run_ref| store::version_run(env, run_ref)).collect::<Result<_, _>>()?;
         latest::complete(env, package)?;
-        let segment = store::save_segment(env, &Segment::merge(older.into_iter().chain([new])))?;
-        Ok(package.publish(version, &release.tags.first, upload, merged, segment, env.now).map_err(tag::tag_error)?)
+        let run = store::save_run(env, &VersionRun::merge(older.into_iter().chain([new])))?;
+        Ok(package.publish(version, &release.tags.first, upload, merged, run, env.now).map_err(tag::tag_error)?)
     }
 
     /// The body of a successful answer: the row that the reference service keeps for a version. No

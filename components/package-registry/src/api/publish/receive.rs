@@ -4,7 +4,7 @@ use super::error::PublishError;
 use crate::api::error::same_text;
 use crate::api::request::RegistryRequest;
 use crate::base64_decoder::Sink;
-use crate::document::{DocumentError, DocumentReadError, DocumentReader, Limits, Skeleton};
+use crate::document::{DocumentError, DocumentReadError, DocumentReader, Envelope, Limits};
 use crate::integrity::{ComputedDigests, Hasher};
 use crate::store::Staging;
 use crate::tarball::{Contents, TarballError, TarballInspector};
@@ -21,16 +21,16 @@ pub const MAX_FILE: &str = "registry_max_tarball_bytes";
 /// The reference service's default: 500 MiB.
 const DEFAULT_MAX_FILE: u64 = 500 << 20;
 
-/// The variable with the size to which the largest file may unpack, in bytes.
+/// The variable with the largest unpacked size of a file, in bytes.
 pub const MAX_UNPACKED: &str = "registry_max_unpacked_bytes";
 
 /// Four times the largest file: text compresses to a quarter. Unpacking it takes some seconds.
 const DEFAULT_MAX_UNPACKED: u64 = 2 << 30;
 
-/// Largest document without its file, in bytes: the metadata of a package with thousands of
-/// versions, which clients send back to deprecate or to unpublish one. It has the stored records, at most
-/// [`crate::package::MAX_STORED`], with the address of each file and the time of each version.
-pub const MAX_SKELETON: usize = 32 << 20;
+/// Largest envelope, in bytes. To deprecate or unpublish a version, clients send back the metadata of a package with
+/// thousands of versions. It has the stored records, at most [`crate::package::MAX_STORED`], and the address of each
+/// file and the time of each version.
+pub const MAX_ENVELOPE: usize = 32 << 20;
 
 /// Deepest nesting. Manifests are a few levels deep; parsers of clients recurse.
 const MAX_DEPTH: u32 = 64;
@@ -39,11 +39,11 @@ const MAX_DEPTH: u32 = 64;
 /// not accepted.
 pub fn limits(request: &RegistryRequest) -> Result<Limits, Error> {
     let limits = Limits {
-        skeleton: MAX_SKELETON,
+        envelope: MAX_ENVELOPE,
         file: request.env.variables.number(MAX_FILE, DEFAULT_MAX_FILE),
         depth: MAX_DEPTH,
     };
-    let most = limits.file.div_ceil(3).saturating_mul(4).saturating_add(MAX_SKELETON as u64);
+    let most = limits.file.div_ceil(3).saturating_mul(4).saturating_add(MAX_ENVELOPE as u64);
     if request.http.content_length().is_some_and(|length| length > most) {
         return Err(Error::too_large(most));
     }
@@ -96,7 +96,7 @@ impl Sink for FileReceiver {
 }
 
 /// Reads the whole body. The file goes to `receiver`.
-pub async fn document(body: &mut Body, limits: Limits, receiver: &mut FileReceiver) -> Result<Skeleton, PublishError> {
+pub async fn document(body: &mut Body, limits: Limits, receiver: &mut FileReceiver) -> Result<Envelope, PublishError> {
     let mut reader = DocumentReader::new(limits);
     while let Some(chunk) = body.next().await {
         reader.feed(&chunk.map_err(Error::from)?, receiver).map_err(|error| match error {
@@ -109,7 +109,7 @@ pub async fn document(body: &mut Body, limits: Limits, receiver: &mut FileReceiv
 
 fn document_error(error: &DocumentError) -> Error {
     match error {
-        DocumentError::SkeletonTooLarge(_) => same_text(StatusCode::PAYLOAD_TOO_LARGE, error.to_string()),
+        DocumentError::EnvelopeTooLarge(_) => same_text(StatusCode::PAYLOAD_TOO_LARGE, error.to_string()),
         DocumentError::FileTooLarge(..) => same_text(StatusCode::BAD_REQUEST, "File is too large."),
         DocumentError::TooDeep(_) | DocumentError::Malformed(_) | DocumentError::SecondFile(..) => {
             same_text(StatusCode::BAD_REQUEST, error.to_string())

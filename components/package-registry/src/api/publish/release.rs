@@ -16,8 +16,8 @@ use http::header::USER_AGENT;
 use kit::Error;
 use serde_json::value::RawValue;
 
-/// The variable that says what happens if the document of a version differs from its `package.json` in a field
-/// that an installer acts on: `refuse`, the default, or [`USE_FILE`].
+/// The variable for documents that differ from `package.json` in a field that installers act on: `refuse`, the default,
+/// or [`USE_FILE`].
 pub const MANIFEST_MISMATCH: &str = "registry_manifest_mismatch";
 
 /// Metadata shows the value in `package.json`.
@@ -28,7 +28,7 @@ pub struct Release {
     pub tags: DocumentTags,
     pub full: String,
     pub abbreviated: String,
-    pub latest_fields: String,
+    pub package_level_fields: String,
     /// The attestations, as they are served.
     pub attestations: Option<String>,
 }
@@ -81,7 +81,7 @@ impl ReceivedVersion<'_> {
             tags,
             full: manifest.full(&values),
             abbreviated: manifest.abbreviated(&values),
-            latest_fields: manifest.latest_fields(submission.readme),
+            package_level_fields: manifest.package_level_fields(submission.readme),
             attestations: provenance.map(|provenance| provenance.document()),
         })
     }

@@ -11,15 +11,15 @@ use serde_json::value::RawValue;
 /// The tags that a document sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocumentTags {
-    /// The one that the version is published with.
+    /// The tag that the version is published with.
     pub first: String,
-    /// Others, and the version that each is for.
+    /// The other tags, each with its version.
     pub further: Vec<(String, String)>,
 }
 
 impl DocumentTags {
-    /// `version` is the published one. Its tag is the first one that names it, or else the first tag of all, as in the
-    /// reference service.
+    /// `version` is the published version. Its tag is the first tag that names it, or else the first of all tags, as in
+    /// the reference service.
     pub fn read(tags: Option<&Members>, version: &Version) -> Result<Self, Error> {
         let tags: Vec<_> = tags.into_iter().flat_map(Members::iter).collect();
         let of_version = |value: &str| version.matches_file(value);

@@ -193,7 +193,7 @@ fn unreadable_projects_and_groups_are_answered_as_missing() {
             .send(request(Method::GET, &format!("/groups/{group}/-/packages/npm/x")).by(""))
             .is_refused(401, "401 Unauthorized");
     }
-    // A member sees that the package is missing; an anonymous caller of a private project does not.
+    // A member learns that the package is missing; an anonymous caller of a private project does not.
     forge.get("/projects/9/packages/npm/x").is(404, "404 Packages Not Found", "Packages not found");
     forge.send(request(Method::GET, "/projects/9/packages/npm/x").by("")).is_refused(401, "401 Unauthorized");
     forge.send(request(Method::GET, "/projects/7/packages/npm/x").by("")).is(
@@ -223,7 +223,7 @@ fn at_group_level_the_project_that_was_published_to_last_decides() {
     forge.publish(17, "lib", "3.0.0");
     let latest = |forge: &Forge| forge.get("/groups/acme/-/packages/npm/lib").json()["dist-tags"]["latest"].clone();
     assert_eq!(latest(&forge), "2.0.0");
-    forge.with_current_time();
+    forge.advance_clock();
     forge.publish(INTERNAL, "lib", "1.0.1");
     assert_eq!(latest(&forge), "1.0.1");
     assert_eq!(forge.get("/groups/other/-/packages/npm/lib").json()["dist-tags"]["latest"], "3.0.0");

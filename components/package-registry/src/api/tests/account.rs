@@ -43,7 +43,7 @@ fn a_token_that_is_no_longer_valid_is_no_password() {
     assert_eq!((answer.status, &answer.json()["error"]), (401, &json!("invalid_token")));
 }
 
-/// Every request after such a login would be refused.
+/// After such a login, every request would be refused.
 #[test]
 fn a_token_that_is_not_for_packages_is_no_password() {
     let forge = Forge::new();

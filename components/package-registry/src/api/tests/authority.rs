@@ -1,10 +1,10 @@
-//! Authority that is taken away while the body of a request arrives.
+//! Rights that end while the body of a request arrives.
 
 use super::*;
 use directory::setting;
 
-/// The answer to a request of an instance that knows the caller and the project, of which `change` happens when half
-/// of the body has arrived.
+/// The answer to a request whose half body has arrived when `change` happens. The instance has cached the caller and
+/// the project.
 fn send_slowly(forge: &Forge, mut sent: TestRequest, change: impl Fn(&Forge) + 'static) -> TestResponse {
     let env = forge.env();
     TestResponse::of(env.clone(), request(Method::GET, "/projects/7/packages/npm/none"));
@@ -27,7 +27,7 @@ fn send_slowly(forge: &Forge, mut sent: TestRequest, change: impl Fn(&Forge) + '
     TestResponse::with_body(env, sent, Body::pull(body))
 }
 
-/// A way to lose authority, its change of the forge, and the status of the requests that follow.
+/// A way to lose rights, its change of the forge, and the status of the following requests.
 type Loss = (&'static str, fn(&Forge), u16);
 
 const LOSSES: [Loss; 9] = [
@@ -126,7 +126,7 @@ fn a_name_that_is_protected_meanwhile_takes_no_publication() {
     send_slowly(&forge, publication("lib", "1.0.0").to(PUBLIC), protect).is_refused(403, "Package protected.");
 }
 
-/// The request names the project that has the id now, and is answered as if it began now.
+/// The request names the project that has the id now, and is answered as a new request.
 #[test]
 fn of_a_project_that_is_deleted_and_made_again_the_present_one_gets_the_version() {
     let forge = Forge::new();

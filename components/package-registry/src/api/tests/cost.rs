@@ -2,15 +2,15 @@
 
 use super::*;
 use crate::name::PackageName;
-use crate::package::{Package, SegmentRef};
-use crate::segment::{self, IndexEntry, Segment, VersionState};
+use crate::package::{Package, RunRef};
 use crate::store;
 use crate::version::Version;
+use crate::version_run::{self, IndexEntry, VersionRun, VersionState};
 use kit::root::Decision;
 use kit::store::{Store, StoreError};
 use kit::testing::CountingStore;
 
-/// A forge with a package of `count` versions, which grew one by one; they share a file.
+/// A forge with a package of `count` versions, published one by one; they share a file.
 pub(super) fn forge(count: u64) -> Forge {
     let forge = Forge::new();
     forge.publish(PUBLIC, "lib", "0.0.0");
@@ -23,13 +23,13 @@ pub(super) fn forge(count: u64) -> Forge {
     let grow = |package: &mut Package, number: u64| {
         let version = Version::parse(&format!("1.0.{number}")).unwrap();
         let entry = IndexEntry { version: version.as_str(), upload: &upload, at: env.now, state: VersionState::Listed };
-        let new = Segment::of(&entry, &record, &record);
-        let sizes: Vec<u64> = package.segments.iter().map(|segment| segment.size).collect();
-        let merged = segment::to_merge(&sizes, new.size());
-        let newest: Vec<SegmentRef> = package.segments.iter().rev().take(merged).rev().cloned().collect();
-        let older = newest.iter().map(|part| store::segment(&env, part).unwrap());
-        let part = store::save_segment(&env, &Segment::merge(older.chain([new]))).unwrap();
-        package.publish(&version, "latest", &upload, merged, part, env.now).unwrap();
+        let new = VersionRun::of(&entry, &record, &record);
+        let sizes: Vec<u64> = package.runs.iter().map(|run| run.size).collect();
+        let merged = version_run::to_merge(&sizes, new.size());
+        let newest: Vec<RunRef> = package.runs.iter().rev().take(merged).rev().cloned().collect();
+        let older = newest.iter().map(|run_ref| store::version_run(&env, run_ref).unwrap());
+        let run_ref = store::save_run(&env, &VersionRun::merge(older.chain([new]))).unwrap();
+        package.publish(&version, "latest", &upload, merged, run_ref, env.now).unwrap();
     };
     store::update_package(&env, &project, &name, |package| -> Result<_, StoreError> {
         let mut package = package.unwrap();
@@ -65,7 +65,7 @@ fn thousands_of_versions_cost_a_publication_a_few_more_operations_and_a_revalida
     assert!(thousands.1.2 < 2_000_000, "bytes of a publication: {}, of 15 MB of metadata", thousands.1.2);
 }
 
-/// The status and operations of the third of three equal requests to one instance, which has filled its caches.
+/// The status and operations of the third of three equal requests to one instance. Its caches are filled.
 fn warm(forge: &Forge, request: impl Fn() -> TestRequest) -> (u16, u64) {
     let counting = CountingStore::over(forge.store.clone());
     let env = forge.env_over(counting.clone());
@@ -165,14 +165,13 @@ fn one_version_of_thousands_costs_as_much_as_one_of_one() {
         )
     });
     assert_eq!((one.0, one.1), (thousands.0, thousands.1));
-    // Without a cache: the index of each segment, and one segment.
+    // Without a cache: the index of each run, and one run.
     assert!(thousands.2 <= one.2 + 20, "operations: {} and {}", one.2, thousands.2);
     assert!(thousands.3 < 4_000_000, "bytes: {}, of 15 MB of metadata", thousands.3);
 }
 
-/// A first publication: 6 reads of the directory and the settings, a read for each of four roots (of which a
-/// host can make a connection) and for one that is not there, a counter and a swap for each that is created, and 6
-/// blobs.
+/// A first publication: 6 reads of the directory and the settings. A read for each of four roots (a host can open a
+/// connection for it) and for an absent one. A counter and a swap for each created root. 6 blobs.
 #[test]
 fn a_first_publication_costs_a_counter_and_a_swap_for_each_new_root() {
     let forge = Forge::new();
@@ -185,8 +184,8 @@ fn a_first_publication_costs_a_counter_and_a_swap_for_each_new_root() {
     assert!(counting.operations() <= 33, "{} operations", counting.operations());
 }
 
-/// The projects with the name; a compare of the list of those with the version (which counts twice), its counter and
-/// its swap, which is the claim as well.
+/// The projects by name; a compare of the projects by version (which counts twice); its counter; and its swap, which is
+/// also the claim.
 #[test]
 fn a_version_that_one_project_of_a_scope_may_have_costs_five_operations_more() {
     let forge = Forge::new();
@@ -197,7 +196,7 @@ fn a_version_that_one_project_of_a_scope_may_have_costs_five_operations_more() {
     assert_eq!((plain.0, claimed.0, claimed.1 - plain.1), (200, 200, 5), "{plain:?} {claimed:?}");
 }
 
-/// A list of the project's names that was read for each package would make it the square of their number.
+/// If the list of the project's names were read for each package, the cost would be the square of their number.
 #[test]
 fn a_check_reads_so_much_more_for_more_packages() {
     let [some, more] = [20, 80].map(|count| {

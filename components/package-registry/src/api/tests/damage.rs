@@ -1,4 +1,4 @@
-//! Damaged segments: no version is taken for one that was never published, and no damage is copied.
+//! Damaged version runs: no published version is taken for an unknown one, and no damage is copied.
 
 use super::*;
 use kit::store::Store as _;
@@ -6,7 +6,7 @@ use kit::store::Store as _;
 const PATH: &str = "/projects/7/packages/npm/lib";
 const PACKAGE: &str = "package-registry/v1/package/7/lib";
 
-/// `lib` in one segment: 1.0.0 and 1.2.0, and 1.1.0 and 2.0.0, which were unpublished.
+/// `lib` in one run: 1.0.0 and 1.2.0, and the unpublished versions 1.1.0 and 2.0.0.
 fn forge() -> Forge {
     let mut forge = Forge::new();
     forge.variables.push(("bootstrap_admin_token", "boot"));
@@ -27,28 +27,28 @@ fn package(forge: &Forge) -> Value {
     serde_json::from_slice(&forge.store.get(PACKAGE).unwrap().unwrap()).unwrap()
 }
 
-/// Removes from the package the checksums, which earlier builds did not store.
+/// Removes the checksums from the package, as earlier builds stored it.
 fn as_earlier_builds_wrote_it(forge: Forge) -> Forge {
     let mut package = package(&forge);
-    for segment in package["segments"].as_array_mut().unwrap() {
-        segment.as_object_mut().unwrap().remove("checksums").unwrap();
+    for run in package["segments"].as_array_mut().unwrap() {
+        run.as_object_mut().unwrap().remove("checksums").unwrap();
     }
     forge.store.set(PACKAGE, package.to_string().as_bytes()).unwrap();
     forge
 }
 
-/// Replaces the index of a package's first segment, and the package's knowledge of it.
+/// Replaces the index of a package's first run, and the package's data about it.
 pub(super) fn replace_index(forge: &Forge, package: &str, index: &str) {
     let mut record: Value = serde_json::from_slice(&forge.store.get(package).unwrap().unwrap()).unwrap();
-    let segment = &mut record["segments"][0];
-    let key = format!("package-registry/v1/segment/{}/index", segment["id"].as_str().unwrap());
+    let run = &mut record["segments"][0];
+    let key = format!("package-registry/v1/segment/{}/index", run["id"].as_str().unwrap());
     forge.store.set(&key, index.as_bytes()).unwrap();
-    segment["listed"] = index.matches("\tlisted\n").count().into();
-    segment.as_object_mut().unwrap().remove("checksums");
+    run["listed"] = index.matches("\tlisted\n").count().into();
+    run.as_object_mut().unwrap().remove("checksums");
     forge.store.set(package, record.to_string().as_bytes()).unwrap();
 }
 
-/// The key of a blob of the one segment.
+/// The key of a blob of the one run.
 fn key(forge: &Forge, blob: &str) -> String {
     let package = package(forge);
     assert_eq!(package["segments"].as_array().unwrap().len(), 1);
@@ -67,7 +67,7 @@ fn deprecate(forge: &Forge, message: &str) -> TestResponse {
     forge.send(request(Method::PUT, PATH).by("maintainer").body(document))
 }
 
-/// Makes the segment so large that the next publication does not merge it.
+/// Makes the run so large that the next publication does not merge it.
 fn enlarge(forge: &Forge) {
     assert_eq!(deprecate(forge, &"x".repeat(20_000)).status, 200);
 }
@@ -148,7 +148,7 @@ fn no_byte_of_an_index_can_change() {
     }
 }
 
-/// An unpublication and a deprecation read whole segments, whose blobs the instance caches.
+/// An unpublication and a deprecation read whole runs, whose blobs the instance caches.
 #[test]
 fn a_damaged_index_is_not_cached_by_changes() {
     let intact = forge();
@@ -205,7 +205,7 @@ fn a_publication_adds_the_checksums_that_earlier_builds_did_not_store() {
 }
 
 #[test]
-fn damaged_records_are_not_copied_to_other_segments() {
+fn damaged_records_are_not_copied_to_other_runs() {
     for intact in [forge(), as_earlier_builds_wrote_it(forge())] {
         for blob in ["full", "abbreviated"] {
             let form = key(&intact, blob);
@@ -260,7 +260,7 @@ pub(super) fn problems(forge: &Forge) -> Vec<String> {
 }
 
 #[test]
-fn a_check_finds_every_changed_byte_of_a_segment() {
+fn a_check_finds_every_changed_byte_of_a_run() {
     let intact = forge();
     assert_eq!(problems(&intact), [""; 0]);
     for blob in ["index", "full", "abbreviated"] {
@@ -301,7 +301,7 @@ fn a_check_compares_the_records_of_earlier_builds_with_each_other() {
 }
 
 #[test]
-fn a_check_goes_on_after_a_damaged_segment() {
+fn a_check_goes_on_after_a_damaged_run() {
     let forge = forge();
     enlarge(&forge);
     let index = key(&forge, "index");

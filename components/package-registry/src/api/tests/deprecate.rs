@@ -83,14 +83,14 @@ fn an_outdated_document_undoes_no_other_clients_change() {
     assert_eq!(set(&document(), "1.1.0", "broken").status, 200);
     let stale = document();
     assert_eq!(set(&stale, "1.1.0", "").status, 200);
-    // The document has the message that was removed.
+    // The document still has the removed message.
     assert_eq!(set(&stale, "1.0.0", "old").status, 200);
     assert_eq!(deprecations(&forge), [("1.0.0".into(), json!("old"))]);
     let revision = stale["_rev"].as_str().unwrap();
     let conflict = format!("revision {revision} is not the current one: the package was changed meanwhile, try again");
     set(&stale, "1.1.0", "very broken").is_refused(409, &conflict);
     set(&stale, "1.0.0", "older").is_refused(409, &conflict);
-    // The same requests again, as after an answer that was lost.
+    // Repeats both requests, as after a lost answer.
     assert_eq!((set(&stale, "1.1.0", "").status, set(&stale, "1.0.0", "old").status), (200, 200));
     assert_eq!(deprecations(&forge), [("1.0.0".into(), json!("old"))]);
     // Revisions that the package never had.
@@ -123,7 +123,7 @@ fn simultaneous_deprecations_that_agree_succeed() {
             assert_eq!(deprecations(&forge), left, "{before} {messages:?}");
         }
     }
-    // The same message for the same version.
+    // Both clients set one message for one version.
     let forge = forge();
     let document = forge.get(PATH).json();
     assert_eq!([(); 2].map(|()| set(&forge, &document, "1.1.0", "broken").status), [200, 200]);

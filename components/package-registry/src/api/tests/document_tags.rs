@@ -11,11 +11,11 @@ fn every_tag_of_a_document_is_set() {
     let tags = || forge.get("/projects/7/packages/npm/-/package/lib/dist-tags").json();
     assert_eq!(publish("1.0.0", json!({"latest": "1.0.0", "lts": "1.0.0"})).status, 200);
     assert_eq!(tags(), json!({"latest": "1.0.0", "lts": "1.0.0"}));
-    // serde_json sorts names: the tag of the version need not be the first.
+    // serde_json sorts names, so the version's tag need not be the first.
     assert_eq!(publish("2.0.0", json!({"beta": "2.0.0", "latest": "1.0.0", "next": "2.0.0"})).status, 200);
     let of_both = json!({"latest": "1.0.0", "lts": "1.0.0", "beta": "2.0.0", "next": "2.0.0"});
     assert_eq!(tags(), of_both);
-    // A late repetition sets none of them again, and another tag once.
+    // A late repetition sets no tag again, and a new tag once.
     let set = |tag: &str| {
         let path = format!("/projects/7/packages/npm/-/package/lib/dist-tags/{tag}");
         forge.send(request(Method::PUT, &path).body("\"1.0.0\"")).status
@@ -61,7 +61,7 @@ fn the_first_tag_is_for_the_published_version_if_none_names_that() {
     assert_eq!((&tags["beta"], &tags["next"], &tags["stable"]), (&json!("1.0.0"), &json!("1.0.0"), &json!("2.0.0")));
 }
 
-/// Otherwise it could never be moved or removed.
+/// Such a tag could never be moved or removed.
 #[test]
 fn a_tag_that_no_path_can_name_is_refused() {
     let forge = Forge::new();

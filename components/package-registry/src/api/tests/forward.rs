@@ -12,7 +12,7 @@ fn forge() -> Forge {
     forge
 }
 
-/// Everything that clients read of `lib` or of `@far/lib`, and where it is elsewhere.
+/// Everything that clients read of `lib` or of `@far/lib`, and its path in the other registry.
 const READS: [(&str, &str); 14] = [
     ("lib", "lib"),
     ("@far%2flib", "@far/lib"),
@@ -44,7 +44,7 @@ fn everything_of_a_name_goes_where_the_name_goes() {
     }
 }
 
-/// A project has its own access also before it has the package, because npm asks before it publishes.
+/// The answer is the project's access, even before the package exists, because npm asks before it publishes.
 #[test]
 fn access_and_owners_go_where_the_name_goes() {
     let forge = forge();
@@ -126,7 +126,7 @@ fn a_scope_of_a_local_top_level_group_never_leaves() {
             }
         }
     }
-    // A subgroup, a name that no user has, and a beginning of a group's path are none.
+    // A subgroup, an unknown name, and the beginning of a group's path are no top-level namespaces.
     for name in ["@sub/x", "@nobody/x", "@acm/x", "acme"] {
         assert_eq!(forge.get(&format!("/packages/npm/{name}")).status, 302, "{name}");
     }
@@ -243,7 +243,7 @@ fn names_that_are_denied_are_separated_by_commas_or_any_white_space() {
     assert_eq!(forge.get("/packages/npm/f-x").status, 302);
 }
 
-/// Names are not only in lists: the program has one, and so has a package that is installed under another name.
+/// Names are not only in lists: the program has a name, and so has a package that is installed under an alias.
 #[test]
 fn an_audit_stays_wherever_its_body_has_such_a_name() {
     let mut forge = forge();
@@ -273,7 +273,7 @@ fn an_audit_stays_wherever_its_body_has_such_a_name() {
     assert_eq!(audit(body), 307);
 }
 
-/// Everything else of these names stays.
+/// All other requests with these names are not forwarded.
 #[test]
 fn an_audit_stays_if_a_name_is_held_at_its_level() {
     let forge = forge();
@@ -307,7 +307,7 @@ fn an_audit_stays_if_a_name_is_held_at_its_level() {
     assert_eq!(audit("/groups/acme%2Fsub/-", "outsider", "lib").status, 404);
 }
 
-/// A publication that was broken off leaves a name without a package.
+/// A broken-off publication leaves a name without a package.
 #[test]
 fn an_audit_looks_up_a_bounded_number_of_names_without_packages() {
     let forge = forge();
@@ -335,7 +335,7 @@ fn an_audit_looks_up_a_bounded_number_of_names_without_packages() {
     }
 }
 
-/// With fewer names than projects, the names are looked up.
+/// If there are fewer names than projects, the names are looked up.
 #[test]
 fn an_audit_of_one_name_in_a_group_of_several_projects() {
     let forge = forge();
@@ -356,7 +356,7 @@ fn gzip(text: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Others could publish its next version elsewhere.
+/// Others could publish the name's next version in the other registry.
 #[test]
 fn a_name_whose_versions_were_all_unpublished_stays() {
     let forge = forge();

@@ -10,7 +10,7 @@ fn forge() -> Forge {
     let mut forge = Forge::new();
     forge.variables.push(("bootstrap_admin_token", "boot"));
     store_files(&forge, "v1", "package-registry/v1/");
-    // The ids of the files came from the same source as those of this test; go past them.
+    // The ids of the files came from this test's source of ids; skip them.
     (0..1000).for_each(|_| drop(forge.env().id()));
     forge
 }
@@ -34,10 +34,9 @@ fn store_files(forge: &Forge, folder: &str, prefix: &str) {
     }
 }
 
-/// The packages' files are no archives: that is judged when they are published, not when they are
-/// read. The records are of this history: `@acme/lib` 1.0.0, 1.1.0-rc.1+build.7 and 1.0.1 were
-/// published to project 7, 1.0.0 was tagged `feat/x` and deprecated, and 1.0.1 was unpublished. The
-/// attestations of 1.0.0 come from a later build.
+/// The packages' files are no archives: archives are checked when they are published, not when they are read. The
+/// records have this history: `@acme/lib` 1.0.0, 1.1.0-rc.1+build.7 and 1.0.1 were published to project 7, 1.0.0 was
+/// tagged `feat/x` and deprecated, and 1.0.1 was unpublished. The attestations of 1.0.0 come from a later build.
 #[test]
 fn records_of_earlier_builds_are_read() {
     let forge = forge();
@@ -61,7 +60,7 @@ fn records_of_earlier_builds_are_read() {
     let unpublished = "@acme/lib@1.0.1 was unpublished, and its number is not used again: publish another version";
     forge.send(publication("@acme/lib", "1.0.1").to(PUBLIC)).is_refused(403, unpublished);
     forge.send(publication("@acme/lib", "1.0.0").to(PUBLIC)).is_refused(403, "Package already exists.");
-    // The same bytes are recognised, and judged as they would be today.
+    // Equal bytes are recognised, and checked by today's rules.
     let repeated = publication_of("@acme/lib", "1.0.0", b"bytes of @acme/lib 1.0.0");
     forge.send(repeated.to(PUBLIC)).is_refused(400, "Attachment is not a gzip file: invalid gzip header");
     forge.publish(PUBLIC, "@acme/lib", "1.0.2");
@@ -69,8 +68,7 @@ fn records_of_earlier_builds_are_read() {
     assert_eq!(damage::problems(&forge), [""; 0]);
 }
 
-/// The lists of project 7 with 512 names, `@acme/name-0` to `-511`, of which there are no packages, and `@acme/lib`
-/// after them.
+/// The lists of project 7: 512 names without packages, `@acme/name-0` to `-511`, and then `@acme/lib`.
 #[test]
 fn lists_of_names_of_format_2_are_read() {
     let forge = forge();

@@ -31,7 +31,7 @@ fn forge() -> Forge {
         (PRIVATE, "@acme/secret", "1.0.0"),
     ] {
         forge.publish(project, name, version);
-        forge.with_current_time();
+        forge.advance_clock();
     }
     forge
 }
@@ -165,7 +165,7 @@ fn pages_in_every_order_are_parts_of_the_whole_list() {
         (PRIVATE, "brush", "3.0.0"),
     ] {
         forge.publish(project, name, version);
-        forge.with_current_time();
+        forge.advance_clock();
     }
     for path in ["/groups/acme", "/projects/7"] {
         for order in
@@ -226,13 +226,13 @@ fn lists_that_are_too_long_are_refused_and_not_cut() {
     }
     replace(&names, "packages", json!(["lib"]));
     assert_eq!(list("developer", "/groups/acme").status, 200);
-    // The same project in place of as many others.
+    // One project, repeated in place of as many projects.
     replace(&projects, "projects", json!(vec![PUBLIC; 20_001]));
     assert_eq!(list("developer", "/groups/acme").status, 400);
     assert_eq!(list("developer", "/projects/7").status, 200);
 }
 
-/// The entries of unpublished versions are looked at as well, though no package counts them.
+/// The bound counts the entries of unpublished versions, too, although no package counts them.
 #[test]
 fn a_list_with_too_many_unpublished_versions_is_refused() {
     let forge = Forge::new();
@@ -244,7 +244,7 @@ fn a_list_with_too_many_unpublished_versions_is_refused() {
         .collect();
     let bytes = (unpublished.len() + line.len()) as u64;
     damage::replace_index(&forge, "package-registry/v1/package/7/lib", &(unpublished + &line));
-    // The same package under many names.
+    // One package under many names.
     let names: Vec<String> = (0..40).map(|number| format!("lib-{number}")).collect();
     let package = forge.store.get("package-registry/v1/package/7/lib").unwrap().unwrap();
     for name in &names {

@@ -56,7 +56,7 @@ fn pass(forge: &mut Forge, millis: i64) {
     forge.now = Timestamp::from_millis(forge.now.millis() + millis);
 }
 
-/// Every document and every file, as clients see them.
+/// Every document and every file, as clients receive them.
 fn seen(forge: &Forge, names: &[&str]) -> Vec<Vec<u8>> {
     let mut seen = Vec::new();
     for name in names {
@@ -129,7 +129,7 @@ fn a_publication_that_began_long_before_a_run_is_whole_or_refused() {
         let mut forge = forge();
         forge.publish(PUBLIC, "lib", "1.0.0");
         let document = publication_of("lib", "2.0.0", &tarball("lib", "2.0.0", &vec![1; 2 << 20]));
-        // The request keeps the time of its beginning; a run happens while its body arrives.
+        // The request keeps its start time; garbage is collected while its body arrives.
         let mut env = forge.env();
         env.clock = Rc::new(Timestamp::from_millis(forge.now.millis() + took));
         let mut collector = Forge {
@@ -197,7 +197,7 @@ fn every_kind_of_damage_is_found_and_named() {
     let of_package = |key: &&String| {
         ["/upload/", "/segment/", "/package/", "/projects", "v1/project/", "/name/"]
             .iter()
-            .any(|part| key.contains(part))
+            .any(|run_ref| key.contains(run_ref))
             && key.starts_with("package-registry/")
             && !key.ends_with("/init")
             || key.ends_with("/package/7/@acme/init")

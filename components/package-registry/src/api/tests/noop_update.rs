@@ -27,13 +27,13 @@ fn owners_and_stars_are_accepted_without_effect() {
 }
 
 #[test]
-fn a_document_without_a_length_is_one_as_well() {
+fn a_document_may_lack_a_length() {
     let forge = Forge::new();
     forge.publish(PUBLIC, "lib", "1.0.0");
     let send = |document: &str, user: &str| forge.send(request(Method::PUT, PATH).by(user).body(document)).status;
     assert_eq!(send(r#"{"_id":"lib","_rev":"old","users":{"guest":true}}"#, "guest"), 200);
     assert_eq!(send(r#"{"_id":"lib","maintainers":[]}"#, "maintainer"), 200);
-    // A longer document is read on, as a publication.
+    // A longer document is read as a publication.
     let long = publication("lib", "1.0.1").change(|d| d["versions"]["1.0.1"]["x"] = json!("y".repeat(100_000)));
     assert_eq!(forge.send(long.to(PUBLIC)).status, 200);
 }

@@ -1,4 +1,4 @@
-//! The names of a project's packages: as many as there are.
+//! The names of a project's packages, however many.
 
 use super::*;
 use crate::name::PackageName;

@@ -1,11 +1,11 @@
-//! One name in several projects.
+//! Several projects with one name.
 
 use super::*;
 use kit::store::Store;
 
 const NAME_KEY: &str = "package-registry/v1/name/@acme/lib";
 
-fn holders(forge: &Forge) -> Value {
+fn by_name(forge: &Forge) -> Value {
     serde_json::from_slice(&forge.store.get(NAME_KEY).unwrap().unwrap()).unwrap()
 }
 
@@ -18,10 +18,10 @@ fn the_project_that_published_last_is_the_last() {
     let mut forge = Forge::new();
     for (project, version) in [(PUBLIC, "1.0.0"), (INTERNAL, "2.0.0"), (17, "7.0.0"), (PUBLIC, "3.0.0")] {
         forge.publish(project, "@acme/lib", version);
-        forge.with_current_time();
+        forge.advance_clock();
     }
     assert_eq!(
-        holders(&forge),
+        by_name(&forge),
         json!({"projects": [INTERNAL, 17, PUBLIC], "by_publication": true, "without_version_lists": []})
     );
     assert_eq!((latest(&forge, "/groups/acme/-"), latest(&forge, "")), (json!("3.0.0"), json!("3.0.0")));
@@ -40,14 +40,14 @@ fn a_list_of_an_earlier_build_is_read_and_put_in_order_by_the_next_publication()
     let mut forge = Forge::new();
     for (project, version) in [(PUBLIC, "1.0.0"), (INTERNAL, "2.0.0"), (PUBLIC, "3.0.0")] {
         forge.publish(project, "@acme/lib", version);
-        forge.with_current_time();
+        forge.advance_clock();
     }
     forge.store.set(NAME_KEY, format!("{{\"projects\":[{PUBLIC},{INTERNAL}]}}").as_bytes()).unwrap();
     assert_eq!(latest(&forge, "/groups/acme/-"), "3.0.0");
     forge.publish(17, "@acme/lib", "9.0.0");
     let of_earlier_build = json!([PUBLIC, INTERNAL]);
     assert_eq!(
-        holders(&forge),
+        by_name(&forge),
         json!({"projects": [INTERNAL, PUBLIC, 17], "by_publication": true, "without_version_lists": of_earlier_build})
     );
     assert_eq!(latest(&forge, ""), "3.0.0");
@@ -73,10 +73,10 @@ fn five_thousand_projects_elsewhere_cost_nothing() {
     }
     let record = json!({"projects": projects, "by_publication": true});
     forge.store.set(NAME_KEY, record.to_string().as_bytes()).unwrap();
-    let crowded = ["", "/groups/acme/-"].map(|prefix| count(&forge, prefix));
-    for (alone, crowded) in alone.iter().zip(&crowded) {
-        assert!(crowded.0 <= alone.0 + 6, "a new instance loads the catalog: {alone:?} {crowded:?}");
-        assert_eq!(crowded.1, alone.1, "then there is no difference");
+    let forge_with_names = ["", "/groups/acme/-"].map(|prefix| count(&forge, prefix));
+    for (alone, forge_with_names) in alone.iter().zip(&forge_with_names) {
+        assert!(forge_with_names.0 <= alone.0 + 6, "a new instance loads the catalog: {alone:?} {forge_with_names:?}");
+        assert_eq!(forge_with_names.1, alone.1, "then there is no difference");
     }
 }
 
@@ -92,7 +92,7 @@ fn projects_of_the_scope_with_other_versions_cost_a_publication_nothing() {
         let id = 30_000 + number;
         forge.project(id, &format!("p{number}"), 100, Visibility::Private, FeatureAccess::Enabled);
         forge.publish(id, "@acme/lib", &format!("{number}.0.0"));
-        forge.with_current_time();
+        forge.advance_clock();
         if [10, 40].contains(&number) {
             let snapshot = forge.store.snapshot();
             let counting = kit::testing::CountingStore::over(snapshot);

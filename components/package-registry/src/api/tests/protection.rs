@@ -29,7 +29,7 @@ fn a_protected_name_needs_the_role_of_its_rule() {
     forge.send(empty.to(PUBLIC)).is_refused(403, "Package protected.");
 }
 
-/// Every change of a package needs the access of its rule, besides the role that it needs otherwise.
+/// Every change of a package needs the access level of its rule, besides its usual role.
 #[test]
 fn a_protected_name_guards_tags_deprecations_and_versions() {
     let forge = forge(json!([

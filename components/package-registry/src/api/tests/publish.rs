@@ -345,7 +345,7 @@ fn a_version_of_the_conventional_name_is_in_one_project_only() {
     forge
         .send(publication("@ACME/lib", "1.0.0").to(INTERNAL))
         .is_refused(400, "Validation failed: Package already exists");
-    // Below another top-level namespace, or with another scope, there is nothing to confuse.
+    // Below another top-level namespace, or with another scope, versions cannot be confused.
     forge.publish(17, "@acme/lib", "1.0.0");
     forge.publish(PUBLIC, "@x/lib", "1.0.0");
     forge.publish(INTERNAL, "@x/lib", "1.0.0");

@@ -43,8 +43,7 @@ fn first_publications_at_once_lose_no_version_and_no_listing() {
 
 const TAKEN: &str = "Validation failed: Package already exists";
 
-/// Two projects of one top-level group publish the same version at once. Which one wins does not matter, but that one
-/// of them does.
+/// Two projects of one top-level group publish one version at once. Exactly one of them wins.
 fn same_version_in_two_projects(seed: u64, behaviour: &Behaviour, has_package: bool) {
     let forge = Forge::new();
     let projects = [PUBLIC, INTERNAL, PRIVATE];
@@ -89,7 +88,7 @@ fn of_projects_that_publish_one_version_at_once_one_wins() {
     }
 }
 
-/// A publication that breaks off leaves a version to the projects that come later.
+/// A broken-off publication leaves the version to later projects.
 #[test]
 fn whichever_operation_a_publication_breaks_off_at_another_project_can_publish_the_version() {
     for has_package in [false, true] {

@@ -24,7 +24,7 @@ fn users_are_counted_across_tokens_and_anonymous_callers_by_address() {
     assert_eq!(statuses(&forge, addresses.map(from)), [200, 429, 200, 200, 429]);
     assert_eq!(statuses(&forge, [request(Method::GET, PING).by(""), request(Method::GET, PING).by("")]), [200, 200]);
     for _ in 0..15 {
-        forge.with_current_time();
+        forge.advance_clock();
     }
     assert_eq!(statuses(&forge, [by("developer"), from("192.0.2.1:3")]), [200, 200]);
 }

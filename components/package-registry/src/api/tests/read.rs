@@ -34,12 +34,12 @@ fn a_cached_document_is_sent_again_only_after_a_change() {
     assert_eq!((answer.header("etag"), answer.header("vary")), (tag.as_str(), "Accept, Accept-Encoding"));
     forge.publish(PUBLIC, "lib", "1.0.1");
     assert_eq!(known(&tag).status, 200);
-    // The same package below another prefix is another document.
+    // Below another prefix, the package is another document.
     let instance = "/groups/acme/-/packages/npm/lib";
     assert_ne!(forge.get(instance).header("etag"), forge.get(path).header("etag"));
 }
 
-/// The response of an instance with `env` to a GET with this `Accept-Encoding`.
+/// The response of an instance with `env` to a GET with an `Accept-Encoding`.
 fn encoded(env: &Env, path: &str, accept_encoding: &str) -> TestResponse {
     TestResponse::of(env.clone(), request(Method::GET, path).with("accept-encoding", accept_encoding))
 }
@@ -97,7 +97,7 @@ fn an_instance_renders_a_document_once_and_never_serves_an_old_one() {
 
         env.blobs.put(&key, Bytes::from_static(b"remembered"));
         assert_eq!(encoded(&env, &path, encoding).text(), "remembered");
-        // Another instance has cached nothing.
+        // A new instance has cached nothing.
         assert_eq!(Some(&encoded(&forge.env(), &path, encoding).body), bodies.last());
     }
     let tag = request(Method::PUT, "/projects/7/packages/npm/-/package/lib/dist-tags/xx").body("\"1.0.0\"");

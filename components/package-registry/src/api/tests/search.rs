@@ -139,7 +139,7 @@ fn pages() {
 fn unpublished_packages_are_not_found_and_the_newest_of_a_name_is() {
     let mut forge = Forge::new();
     forge.publish(PUBLIC, "lib", "1.0.0");
-    forge.with_current_time();
+    forge.advance_clock();
     forge.publish(INTERNAL, "lib", "2.0.0");
     let group = |user: &str| search_by(&forge, user, "/groups/acme/-", "text=lib");
     assert_eq!(
@@ -162,8 +162,8 @@ fn a_listed_package_that_was_never_written_is_not_found() {
     assert_eq!(search_by(&forge, "guest", "/projects/7", "")["total"], 0);
 }
 
-/// A forge whose project 7 has a listed package of each name, of which only the last is there.
-fn crowded(names: impl Iterator<Item = String>) -> Forge {
+/// A forge whose project 7 lists packages of all names; only the last package exists.
+fn forge_with_names(names: impl Iterator<Item = String>) -> Forge {
     let forge = Forge::new();
     let packages: Vec<String> = names.collect();
     forge.publish(PUBLIC, packages.last().unwrap(), "1.0.0");
@@ -174,14 +174,14 @@ fn crowded(names: impl Iterator<Item = String>) -> Forge {
 
 #[test]
 fn packages_whose_name_matches_are_read_first() {
-    let forge = crowded((0..5000).map(|n| format!("lib-{n}")).chain(["zebra".into()]));
+    let forge = forge_with_names((0..5000).map(|n| format!("lib-{n}")).chain(["zebra".into()]));
     assert_eq!(names(&search_by(&forge, "guest", "/projects/7", "text=zebra")), ["zebra"]);
     assert_eq!(search_by(&forge, "guest", "/projects/7", "text=payload")["total"], 0, "there are too many to read all");
 }
 
 #[test]
 fn every_package_whose_name_matches_is_on_some_page_however_many_there_are() {
-    let forge = crowded((0..5000).map(|n| format!("lib-{n:04}")).chain(["lib-zebra".into()]));
+    let forge = forge_with_names((0..5000).map(|n| format!("lib-{n:04}")).chain(["lib-zebra".into()]));
     for query in ["", "text=lib", "text=LIB-"] {
         let page = |from: usize| search_by(&forge, "guest", "/projects/7", &format!("{query}&size=250&from={from}"));
         assert_eq!((names(&page(4750)), &page(0)["total"]), (vec![], &json!(5001)), "{query}");

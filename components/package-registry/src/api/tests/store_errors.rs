@@ -25,7 +25,7 @@ fn listed(forge: &Forge) -> BTreeMap<String, Vec<u8>> {
     versions.keys().map(file).collect()
 }
 
-/// A forge with some versions, so that publishing merges segments.
+/// A forge with some versions, so that publishing merges runs.
 fn forge(versions: u64) -> Forge {
     let forge = Forge::new();
     for n in 0..versions {

@@ -128,7 +128,7 @@ fn publishing_under_a_tag_leaves_the_others() {
     assert_eq!(forge.get("/projects/7/packages/npm/@acme/lib").json()["readme"], "# 1.1.0");
 }
 
-/// In an object of a client that sets it, it is no member.
+/// A JavaScript object gets no member when this name is assigned.
 #[test]
 fn a_prototype_is_no_tag() {
     let forge = forge();

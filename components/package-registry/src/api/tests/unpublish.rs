@@ -55,7 +55,7 @@ fn its_number_is_not_used_again() {
     assert_eq!(remove(&forge, "2.0.0", "1.0.0").status, 200);
     is_reserved(&forge, "2.0.0");
     forge.publish(PUBLIC, "@acme/lib", "2.0.1");
-    // Also not after its segment was merged with others, or when everything is gone.
+    // Nor after its run was merged with others, or after all versions are gone.
     for n in 0..50 {
         forge.publish(PUBLIC, "@acme/lib", &format!("3.0.{n}"));
     }
@@ -95,7 +95,7 @@ fn an_outdated_document_removes_nothing() {
     assert_eq!(forge.get(PATH).json()["versions"].as_object().unwrap().len(), 4);
 }
 
-/// A client sends a request again whose answer was lost.
+/// A client repeats a request whose answer was lost.
 #[test]
 fn an_unpublication_that_is_repeated_is_one() {
     let forge = forge();

@@ -65,7 +65,7 @@ fn a_document_that_differs_from_its_file_is_refused_by_field() {
         assert_eq!(answer.status, 400);
         assert!(text.starts_with(&format!("Validation failed: Package json has another `{field}` than")), "{text}");
     }
-    // npm writes this for a `binding.gyp`, also for one that it does not pack.
+    // npm writes this script for a `binding.gyp`, even if it does not pack the file.
     let gyp =
         publish(&forge, "1.0.0", |manifest| manifest["scripts"] = json!({"install": "node-gyp rebuild", "t": "x"}));
     assert_eq!(gyp.status, 200, "{}", gyp.text());
@@ -132,7 +132,7 @@ fn a_file_with_two_readings_is_refused_by_name() {
 const SAME_NAME: &str =
     "some systems take for another one: they ignore letter case, Unicode forms and what ends a name";
 
-/// With one such version, some clients fail on the whole package.
+/// Because of one such version, some clients fail on the whole package.
 #[test]
 fn versions_that_some_clients_cannot_read_are_refused() {
     let forge = Forge::new();

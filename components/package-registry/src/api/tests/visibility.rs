@@ -1,4 +1,4 @@
-//! Visibility of packages, and publications to an address that takes none.
+//! Visibility of packages, and publications to addresses that refuse them.
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn a_package_is_public_if_anonymous_callers_may_read_it() {
 }
 
 #[test]
-fn pnpm_is_told_the_same_in_its_own_form() {
+fn pnpm_gets_the_visibility_in_its_own_form() {
     let forge = Forge::new();
     [PUBLIC, PRIVATE].into_iter().for_each(|project| drop(forge.publish(project, "lib", "1.0.0")));
     for (project, access) in [(PUBLIC, "public"), (PRIVATE, "restricted")] {
@@ -63,7 +63,7 @@ fn pnpm_is_told_the_same_in_its_own_form() {
 }
 
 #[test]
-fn a_publication_to_a_group_or_to_the_instance_is_told_the_project() {
+fn a_publication_to_a_group_or_to_the_instance_is_refused_with_the_project() {
     let forge = Forge::new();
     let put = |prefix: &str, user: &str, name: &str| {
         let body = publication(name, "1.0.0").document.to_string();

@@ -106,8 +106,8 @@ fn npm_reads_the_served_bin_as_the_bin_of_the_file() {
     }
 }
 
-/// npm's two functions differ in these: a folder for one is a part of a name for the other, and a name that ends in
-/// `..` has no command for one. Metadata has the form that npm 11 publishes, which the other one leaves as it is.
+/// npm's two functions differ in these values: a folder for one is a part of a name for the other. A name that ends in
+/// `..` has no command for one. Metadata has the form that npm 11 publishes, which the other function does not change.
 #[test]
 fn an_ambiguous_bin_has_the_form_that_npm_publishes() {
     for (written, expected) in [

@@ -78,7 +78,7 @@ fn ambiguous_archives_are_refused() {
     assert_eq!(with(&[large]), Err(TarballError::Archive("an extended header is larger than 1 MiB")));
 }
 
-/// pnpm reads no further than a header whose name is empty; others take the name from elsewhere.
+/// pnpm stops at a header whose name is empty; other programs take the name from an extended header.
 #[test]
 fn headers_without_a_name_are_refused() {
     let path = record("path", "package/a");
@@ -117,7 +117,7 @@ fn an_extended_header_does_not_change_the_size() {
     }
 }
 
-/// An entry whose header has other bytes in some places, and the sum of them all.
+/// An entry with patched bytes in its header, and a valid sum.
 fn patched(entry: &[u8], patches: &[(usize, &[u8])]) -> Vec<u8> {
     let mut entry = entry.to_vec();
     for (at, bytes) in patches {
@@ -133,12 +133,12 @@ fn refused<T>(why: &'static str) -> Result<T, TarballError> {
     Err(TarballError::Archive(why))
 }
 
-/// Inspects a file with other bytes in its header.
+/// Inspects a file with patched bytes in its header.
 fn set(at: usize, bytes: &[u8]) -> Result<u64, TarballError> {
     with(&[patched(&file("package/a", b"x"), &[(at, bytes)])]).map(|contents| contents.totals.files)
 }
 
-/// node-tar leaves out a header for each of these, but not the contents behind it, which it reads as headers.
+/// For each of these values, node-tar skips the header, but reads the contents as headers.
 #[test]
 fn headers_that_one_program_leaves_out_are_refused() {
     let hidden = file("package/package.json", br#"{"name":"lib","version":"1.0.0","scripts":{"install":"evil"}}"#);
@@ -186,7 +186,7 @@ fn headers_that_one_program_leaves_out_are_refused() {
             let why = refused("a number in a header is no octal number");
             assert_eq!(contents(patched(&shown, &[(at, &value)])), why, "{name} {value:?}");
         }
-        // Some packers leave a number out, and some write it without an end.
+        // Some packers leave a number out, and some write it without a terminator.
         for value in [filled(0, 0), filled(b' ', b' '), filled(b'1', b'1'), filled(b' ', b'1'), filled(b'1', 0)] {
             assert_eq!(contents(patched(&shown, &[(at, &value)])), Ok(2), "{name} {value:?}");
         }
@@ -202,7 +202,7 @@ fn headers_that_one_program_leaves_out_are_refused() {
     assert_eq!(set(345, &[long.as_slice(), b"y"].concat()), Ok(2));
 }
 
-/// One program reads four bytes more than there are.
+/// One program reads four bytes beyond the field.
 #[test]
 fn a_checksum_ends_in_its_field() {
     let mut entry = file("package/a", b"x");
@@ -226,7 +226,7 @@ fn a_checksum_ends_in_its_field() {
     }
 }
 
-/// One program makes a link of such a file, and one leaves its header out.
+/// One program unpacks such a file as a link, and one skips its header.
 #[test]
 fn an_extended_header_names_the_target_of_links_only() {
     let long = entry(EntryType::GNULongLink, b"././@LongLink", b"package/b\0");
@@ -246,7 +246,7 @@ fn an_extended_header_names_the_target_of_links_only() {
 
 const BEHIND: &str = "an extended header has a name that is not ASCII behind its first 512 bytes";
 
-/// One program decodes each piece of such a header for itself, and ignores a name with a character in two pieces. The
+/// One program decodes each piece of such a header on its own, and ignores a name with a character in two pieces. The
 /// first piece has 512 bytes or more.
 #[test]
 fn long_names_that_may_arrive_in_pieces_are_ascii() {
@@ -296,7 +296,7 @@ fn headers_that_programs_read_differently_are_refused() {
         b"1 1        \0",
         &[0; 12],
         b"            ",
-        // Some programs skip white space of these kinds, and some read 0.
+        // Some programs skip this white space, and some read 0.
         b"\n0000000001\0",
         b"\r0000000001\0",
         b"\t0000000001\0",
@@ -332,7 +332,8 @@ fn headers_that_programs_read_differently_are_refused() {
     }
     // star's format has a shorter prefix.
     assert_eq!(set(508, b"tar\0"), refused("a header is of an unknown format"));
-    // Some programs take a file for a folder by its own name in spite of an extended header, and read headers in it.
+    // Some programs judge a file by its own header's name in spite of an extended header. They take it for a folder,
+    // and read headers in it.
     for kind in [b"\0", b"0"] {
         let own = patched(&file("package/d/", b"x"), &[(156, kind)]);
         let gnu = entry(EntryType::GNULongName, b"././@LongLink", b"package/b\0");
@@ -343,7 +344,7 @@ fn headers_that_programs_read_differently_are_refused() {
     }
 }
 
-/// Packers write a long name into an extended header, and as much of it as has room into the entry's own.
+/// Packers write a long name into an extended header, and as much as fits into the entry's own header.
 #[test]
 fn a_long_name_may_be_cut_behind_a_slash() {
     let folder = format!("package/{}/", "d".repeat(91));
@@ -360,7 +361,7 @@ fn a_long_name_may_be_cut_behind_a_slash() {
     let folder_like = || Err(TarballError::Entry(excerpt(name.as_bytes()), "is a file with the name of a folder"));
     assert_eq!(cut(b"", b"0"), [(); 2].map(|()| folder_like()));
     assert_eq!(cut(b"x", b"\0"), [(); 2].map(|()| folder_like()), "all programs take this one for a folder");
-    // A program that takes the file for a folder without contents reads these as headers, or as the archive's end.
+    // If a program takes the file for an empty folder, it reads the contents as headers, or as the archive's end.
     let hidden = file("package/package.json", b"{}");
     let mut signed = hidden.clone();
     signed[0] = 0xe9;

@@ -4,7 +4,7 @@ use super::*;
 use crate::api::forward::is_local_scope;
 use directory::namespace;
 
-/// A user's namespace is a top-level one too: packages of its scope are looked up there.
+/// A user's namespace is top-level, too: packages of its scope are looked up there.
 #[test]
 fn a_scope_of_a_user_never_leaves() {
     let forge = forge();
@@ -34,7 +34,7 @@ fn a_scope_of_a_user_never_leaves() {
     }
 }
 
-/// Lock files with its names outlive a group and a user.
+/// Lock files with its package names outlive a group and a user.
 #[test]
 fn a_scope_of_a_deleted_group_or_user_never_leaves() {
     let forge = forge();
@@ -52,7 +52,7 @@ fn a_scope_of_a_deleted_group_or_user_never_leaves() {
     delete_group(300);
     delete_group(301);
     forge.import(|all| all.delete_user(50), || dependents::delete_user(&forge.env(), 50).unwrap());
-    // The next ones with the ids have other paths.
+    // The next group and user with the ids have other paths.
     forge.group(300, "next", Vec::new());
     forge.user(50, "newcomer", UserState::Active);
     let scopes = ["gone", "GONE", "before", "after", "moved", "leaver", "left", "next", "newcomer"];
@@ -65,19 +65,19 @@ fn a_scope_of_a_deleted_group_or_user_never_leaves() {
         let audit = request(Method::POST, "/packages/npm/-/npm/v1/security/advisories/bulk");
         assert_eq!(forge.send(audit.body(json!({name: ["1.0.0"]}).to_string())).status, 200, "{scope}");
     }
-    // The path is free for another group, which can be deleted as well.
+    // Another group can take the path, and can be deleted, too.
     forge.group(304, "gone", Vec::new());
     let found = namespace::find(&forge.env(), "gone").unwrap().map(|group| group.id);
     assert_eq!((found, forge.get("/packages/npm/@gone/x").status), (Some(304), 404));
     delete_group(304);
     assert_eq!(forge.get("/packages/npm/@gone/x").status, 404);
-    // A path that no group and no user had leaves, also below a group that is deleted.
+    // A path that no group and no user had is forwarded, even below a deleted group.
     forge.import(|all| all.group(305), || forge.save_group(305, "below", Some(303), Visibility::Public, Vec::new()));
     delete_group(303);
     assert_eq!(["@below/x", "@far/x"].map(|name| forge.get(&format!("/packages/npm/{name}")).status), [302, 302]);
 }
 
-/// No group or user has a scope that is longer than a key can be.
+/// A scope that is longer than a key can be is no group's or user's path.
 #[test]
 fn a_scope_that_is_no_path_is_not_looked_up() {
     let forge = forge();

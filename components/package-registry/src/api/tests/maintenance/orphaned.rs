@@ -22,7 +22,7 @@ fn a_deleted_project_s_packages_are_gone_and_freed() {
     directory::dependents::delete_project(&forge.env(), PUBLIC).unwrap();
     assert_eq!(forge.get("/projects/7/packages/npm/lib").status, 404);
 
-    // Another project with the id, before anything is collected.
+    // Another project gets the id before anything is collected.
     forge.project(PUBLIC, "again", 100, Visibility::Public, FeatureAccess::Enabled);
     let group = "/groups/100/-/packages/npm";
     let gone = ["/projects/7/packages/npm/lib", &format!("{group}/lib"), "/packages/npm/@acme%2fsite"];
@@ -70,13 +70,13 @@ fn version_key(number: usize) -> String {
     format!("package-registry/v1/version/@acme/site/1.0.{number}")
 }
 
-/// The key of the index of a package's first segment.
+/// The key of the index of a package's first run.
 fn index_key(forge: &Forge, package: &str) -> String {
     let package: Value = serde_json::from_slice(&forge.store.get(package).unwrap().unwrap()).unwrap();
     format!("package-registry/v1/segment/{}/index", package["segments"][0]["id"].as_str().unwrap())
 }
 
-/// A deleted project with `@acme/site` in so many versions, and with `lib`.
+/// A deleted project with `@acme/site` in `count` versions, and with `lib`.
 fn deleted_project_with_versions(count: usize) -> Forge {
     let mut forge = forge();
     forge.publish(17, "other", "1.0.0");
@@ -97,7 +97,7 @@ fn deleted_project_with_versions(count: usize) -> Forge {
     forge
 }
 
-/// Nothing is left of the deleted project, and the versions' lists still have the other one.
+/// Asserts that nothing is left of the deleted project, and that the lists by version have the other project.
 #[track_caller]
 fn assert_removed(forge: &Forge, count: usize) {
     let left = forge.store.keys().into_iter().filter(|key| key.contains("/package/7/") || key.contains("/project/7"));
@@ -123,7 +123,7 @@ fn a_package_of_many_versions_is_removed_in_steps() {
         assert!(counting.operations() < 3 * 1024 + 200, "{}", counting.operations());
         removed += answer.json()["removed"].as_u64().unwrap();
         steps += 1;
-        // Until its root is gone, a check finds no problem of it but those that this test made.
+        // Until the root is gone, a check finds only the problems that this test made.
         let is_unlisted = |problem: &String| problem.contains("listing");
         assert!(!problems(&mut forge).iter().any(is_unlisted));
         let wait = answer.json()["wait_seconds"].as_i64().unwrap();
@@ -138,7 +138,7 @@ fn a_package_of_many_versions_is_removed_in_steps() {
     assert_removed(&forge, COUNT);
 }
 
-/// A copy of which a step of gc has failed after so many operations: the first step, or the second one.
+/// A copy of the forge after a step of gc failed at an operation: the first step, or the second.
 fn broken_off(whole: &Forge, operations: u64, has_cursor: bool) -> Forge {
     let forge = copy(whole);
     let mut body = json!({});
@@ -163,21 +163,21 @@ fn a_removal_in_steps_that_breaks_off_is_repeated_by_the_next_run() {
     }
 }
 
-/// A publication that was under way when its project was deleted may replace the segment in which a step stopped.
+/// A publication that began before its project was deleted may replace the version run in which a step stopped.
 #[test]
-fn a_removal_in_steps_begins_again_if_its_segment_is_gone() {
+fn a_removal_in_steps_begins_again_if_its_run_is_gone() {
     const COUNT: usize = 1_300;
     let mut forge = deleted_project_with_versions(COUNT);
     let cursor = forge.send(task("gc", &json!({}))).json()["cursor"].as_str().unwrap().to_owned();
     let (_, position) = cursor.split_once('.').unwrap();
-    let (segment, _) = position.split_once('/').unwrap();
-    let renamed = format!("{}000000000abc", segment.get(..20).unwrap());
+    let (id, _) = position.split_once('/').unwrap();
+    let renamed = format!("{}000000000abc", id.get(..20).unwrap());
     for kind in ["index", "full", "abbreviated"] {
-        let blob = forge.store.get(&format!("package-registry/v1/segment/{segment}/{kind}")).unwrap().unwrap();
+        let blob = forge.store.get(&format!("package-registry/v1/segment/{id}/{kind}")).unwrap().unwrap();
         forge.store.set(&format!("package-registry/v1/segment/{renamed}/{kind}"), &blob).unwrap();
     }
     let package = String::from_utf8(forge.store.get(SITE).unwrap().unwrap()).unwrap();
-    forge.store.set(SITE, package.replace(segment, &renamed).as_bytes()).unwrap();
+    forge.store.set(SITE, package.replace(id, &renamed).as_bytes()).unwrap();
     forge.store.set(&version_key(1), format!("{{\"projects\":[{INTERNAL},{PUBLIC}]}}").as_bytes()).unwrap();
     run(&mut forge, "gc", json!({"cursor": cursor}));
     assert_removed(&forge, COUNT);
@@ -218,7 +218,7 @@ fn damaged_records_of_a_deleted_project_do_not_end_the_run() {
         let other = damaged.get("/projects/17/packages/npm/other/-/other-1.0.0.tgz");
         assert_eq!(other.status, 200, "{key}");
     }
-    // If the index of a package that is not deleted is damaged, the blobs that it names are unknown.
+    // If the index of an existing package is damaged, the blobs that it names are unknown.
     let damaged = copy(&whole);
     let index = index_key(&damaged, "package-registry/v1/package/8/@acme/site");
     damaged.store.set(&index, b"{").unwrap();
@@ -242,27 +242,27 @@ fn packages_of_a_project_whose_record_is_damaged_are_kept() {
 }
 
 #[test]
-fn a_removal_in_steps_goes_on_behind_a_segment_that_is_damaged() {
+fn a_removal_in_steps_goes_on_behind_a_run_that_is_damaged() {
     const COUNT: usize = 1_300;
     let mut forge = deleted_project_with_versions(COUNT);
     let index = index_key(&forge, SITE);
-    let segment = index.rsplit('/').nth(1).unwrap();
-    let second = format!("{}000000000abc", segment.get(..20).unwrap());
+    let id = index.rsplit('/').nth(1).unwrap();
+    let second = format!("{}000000000abc", id.get(..20).unwrap());
     let lines = forge.store.get(&index).unwrap().unwrap();
     let mut package: Value = serde_json::from_slice(&forge.store.get(SITE).unwrap().unwrap()).unwrap();
     package["segments"].as_array_mut().unwrap().push(json!({"id": second, "listed": COUNT, "size": 0}));
     forge.store.set(SITE, package.to_string().as_bytes()).unwrap();
     forge.store.set(&format!("package-registry/v1/segment/{second}/index"), &lines).unwrap();
-    // A step removes some of the first segment, which is damaged before the next step.
+    // A step processes a part of the first run, which is damaged before the next step.
     let cursor = forge.send(task("gc", &json!({}))).json()["cursor"].clone();
-    assert!(cursor.as_str().unwrap().contains(segment), "{cursor}");
+    assert!(cursor.as_str().unwrap().contains(id), "{cursor}");
     forge.store.set(&index, b"{").unwrap();
     forge.store.set(&version_key(1), format!("{{\"projects\":[{INTERNAL},{PUBLIC}]}}").as_bytes()).unwrap();
     run(&mut forge, "gc", json!({"cursor": cursor}));
     assert_removed(&forge, COUNT);
 }
 
-/// The projects in a listing; `null` if it is not there.
+/// The projects in a listing; `null` if it is absent.
 fn listed(forge: &Forge, listing: &str) -> Value {
     let stored = forge.store.get(&format!("package-registry/v1/{listing}")).unwrap();
     let record: Value = stored.map_or(Value::Null, |bytes| serde_json::from_slice(&bytes).unwrap());
@@ -271,7 +271,7 @@ fn listed(forge: &Forge, listing: &str) -> Value {
 
 /// The keys of the lists of names of project 7.
 fn lists(forge: &Forge) -> Vec<String> {
-    let is_list = |key: &String| ["v1/project/7", "v2/project/7/"].iter().any(|part| key.contains(part));
+    let is_list = |key: &String| ["v1/project/7", "v2/project/7/"].iter().any(|run_ref| key.contains(run_ref));
     forge.store.keys().into_iter().filter(|key| key.starts_with("package-registry/") && is_list(key)).collect()
 }
 
@@ -300,7 +300,8 @@ fn a_name_whose_publication_broke_off_is_forgotten_with_its_project() {
     assert!(broken_off > 2, "{broken_off}");
 }
 
-/// Names without packages, in lists as they are or in one of an earlier build; another project has them, too.
+/// A deleted project with names without packages, in current lists or in an earlier build's single list. Another
+/// project has the names, too.
 fn deleted_project_with_names(count: usize, is_of_earlier_build: bool) -> Forge {
     let mut forge = forge();
     let names: Vec<String> = (0..count).map(|number| format!("lib-{number:05}")).collect();
