@@ -2,14 +2,14 @@
 
 mod headers;
 
+use crate::flash;
 use crate::forge::{Forge, ForgeError};
 use crate::layout::{self, Content, Section};
-use crate::notice;
+use crate::page_context::{Alert, PageContext, PageError, User, Visitor};
 use crate::pages;
 use crate::route::{self, Asset, Page, Route, RouteError};
 use crate::seal;
 use crate::session::Session;
-use crate::visit::{Alert, PageError, User, Visit, Visitor};
 use http::header::{
     ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, LOCATION, REFRESH, RETRY_AFTER, SET_COOKIE,
     WWW_AUTHENTICATE,
@@ -34,9 +34,9 @@ const NO_KEY: &str = "Nobody can sign in here until the operator gives the varia
 pub async fn handle(env: Env, request: Request) -> Response {
     let mut response = match route::parse(&request.method, &request.path) {
         Ok(Route::Asset(asset)) => file(asset),
-        Ok(Route::Show(page)) => Exchange::begin(&env, &request).show(page, &request.params()).await,
+        Ok(Route::Show(page)) => SessionRequest::new(&env, &request).show(page, &request.params()).await,
         Ok(Route::Submit(page)) => submit(&env, request, page).await,
-        Err(RouteError::NotFound) => Exchange::begin(&env, &request).lead(&request).await,
+        Err(RouteError::NotFound) => SessionRequest::new(&env, &request).show_unknown(&request).await,
         Err(RouteError::Method(allow)) => {
             let mut response = Response::new(StatusCode::METHOD_NOT_ALLOWED);
             response.headers.insert(ALLOW, HeaderValue::from_static(allow));
@@ -51,69 +51,69 @@ fn is_secure(base: &str) -> bool {
     base.starts_with("https:")
 }
 
-/// Whether the sender can show a page. Unknown addresses come from other programs, too.
-fn is_for_people(request: &Request) -> bool {
+/// Whether the client can show a page. Other programs request unknown addresses, too.
+fn accepts_html(request: &Request) -> bool {
     request.header(ACCEPT.as_str()).is_some_and(|types| types.contains("text/html"))
 }
 
 async fn submit(env: &Env, mut request: Request, page: Page) -> Response {
     let body = std::mem::replace(&mut request.body, kit::Body::Empty);
-    let exchange = Exchange::begin(env, &request);
+    let session_request = SessionRequest::new(env, &request);
     let form = match body.collect(MAX_FORM).await {
         Ok(form) => Params::parse(&String::from_utf8_lossy(&form)),
         Err(error) => {
-            let visitor = exchange.visitor(None);
+            let visitor = session_request.visitor(None);
             let error = kit::Error::from(error);
             let text = match error.status {
                 StatusCode::PAYLOAD_TOO_LARGE => format!("A form has at most {} KiB.", MAX_FORM >> 10),
                 _ => "The form did not arrive as a whole. Send it again.".to_owned(),
             };
-            return exchange.refusal(error.status, &text, &visitor);
+            return session_request.refusal(error.status, &text, &visitor);
         }
     };
-    if !exchange.session.is_own_form(&request, form.text("form_token")) {
-        let visitor = exchange.visitor(None);
+    if !session_request.session.is_own_form(&request, form.text("form_token")) {
+        let visitor = session_request.visitor(None);
         let text = "This form was not sent by a page of this session. Go back, load the page again, and repeat.";
-        return exchange.refusal(StatusCode::FORBIDDEN, text, &visitor);
+        return session_request.refusal(StatusCode::FORBIDDEN, text, &visitor);
     }
     match page {
-        Page::SignIn => exchange.sign_in(&form).await,
-        Page::SignOut => exchange.sign_out(),
-        page => exchange.submit(page, &request.params(), &form).await,
+        Page::SignIn => session_request.sign_in(&form).await,
+        Page::SignOut => session_request.sign_out(),
+        page => session_request.submit(page, &request.params(), &form).await,
     }
 }
 
-/// A request and the session that it belongs to.
-struct Exchange<'a> {
+/// A request and its session.
+struct SessionRequest<'a> {
     env: &'a Env,
     session: Session,
     base: String,
     /// The page's address, without the host.
     here: String,
-    /// The cookie of a form's result.
-    notice: Option<String>,
+    /// The value of the flash message's cookie.
+    flash: Option<String>,
 }
 
-impl<'a> Exchange<'a> {
-    fn begin(env: &'a Env, request: &Request) -> Self {
+impl<'a> SessionRequest<'a> {
+    fn new(env: &'a Env, request: &Request) -> Self {
         let base = env.external_url(request);
         let here = match request.query.as_str() {
             "" => request.path.clone(),
             query => format!("{}?{query}", request.path),
         };
-        let notice = notice::sent(request, is_secure(&base));
-        Exchange { env, session: Session::of(env, request), base, here, notice }
+        let flash = flash::sent(request, is_secure(&base));
+        SessionRequest { env, session: Session::of(env, request), base, here, flash }
     }
 
     fn visitor(&self, user: Option<User>) -> Visitor {
         let is_signed_in = self.session.token().is_some();
-        // Without a token there is one form, to sign in, whose page has a visitor of its own.
+        // Without a token, only the sign-in page has a form. It makes its own visitor.
         let form_token = if is_signed_in { self.session.form_token() } else { String::new() };
         Visitor { is_signed_in, user, form_token, root: self.root() }
     }
 
-    /// A visitor whose token, if there is one, does not count.
-    fn stranger(&self) -> Visitor {
+    /// A visitor without a token, whatever the session has.
+    fn anonymous_visitor(&self) -> Visitor {
         Visitor { root: self.root(), ..Visitor::default() }
     }
 
@@ -134,7 +134,7 @@ impl<'a> Exchange<'a> {
         }
         match self.forge().get::<User>("user").await {
             Ok(user) => Ok(self.visitor(Some(user))),
-            Err(error) if error.status() == StatusCode::UNAUTHORIZED => Err(self.ended()),
+            Err(error) if error.status() == StatusCode::UNAUTHORIZED => Err(self.session_ended()),
             Err(error) if error.is_missing_scope() => Ok(self.visitor(None)),
             Err(error) => Err(self.failure(&error.into(), &self.visitor(None))),
         }
@@ -142,7 +142,7 @@ impl<'a> Exchange<'a> {
 
     async fn show(&self, page: Page, params: &Params) -> Response {
         match page {
-            // Whatever the token of a session is worth, its visitor can sign in with another one.
+            // A visitor with any session can sign in with another token.
             Page::SignIn => return self.sign_in_page(StatusCode::OK, params.text("next"), None),
             Page::SignOut => return self.redirect(route::HOME),
             _ => {}
@@ -151,17 +151,17 @@ impl<'a> Exchange<'a> {
             Ok(visitor) => visitor,
             Err(response) => return response,
         };
-        match &self.notice {
-            Some(kept) => self.show_with(kept, &page, params, &visitor).await,
-            None => match pages::show(&page, &self.visit(&visitor, params)).await {
+        match &self.flash {
+            Some(cookie) => self.show_with(cookie, &page, params, &visitor).await,
+            None => match pages::show(&page, &self.page_context(&visitor, params)).await {
                 Ok(content) => self.document(StatusCode::OK, &content, &visitor, None),
                 Err(error) => self.failure(&error, &visitor),
             },
         }
     }
 
-    /// Leads from an address of the reference service to its page, or says that there is none.
-    async fn lead(&self, request: &Request) -> Response {
+    /// Redirects an address of the reference service to its page here, or answers that there is no page.
+    async fn show_unknown(&self, request: &Request) -> Response {
         let is_read = matches!(request.method, Method::GET | Method::HEAD);
         let address = route::reference_address(&request.path).filter(|_| is_read);
         let found = match &address {
@@ -171,8 +171,8 @@ impl<'a> Exchange<'a> {
         match (found, address) {
             (Ok(true), Some((path, _))) => Response::new(StatusCode::FOUND)
                 .with_text(LOCATION, &format!("{}{}", self.root(), route::namespace(&path))),
-            (Ok(_), _) if !is_for_people(request) => Error::route_not_found().into(),
-            (Err(error), _) if !is_for_people(request) => {
+            (Ok(_), _) if !accepts_html(request) => Error::route_not_found().into(),
+            (Err(error), _) if !accepts_html(request) => {
                 let error = PageError::from(error);
                 explained(Error::error(error.status(), explanation(&error)).into(), &error)
             }
@@ -184,9 +184,9 @@ impl<'a> Exchange<'a> {
     }
 
     /// Shows a page after a form, with the form's outcome.
-    async fn show_with(&self, kept: &str, page: &Page, params: &Params, visitor: &Visitor) -> Response {
-        let alert = notice::read(kept, &self.session.form_token()).map(Alert::success);
-        let response = match pages::show(page, &self.visit(visitor, params)).await {
+    async fn show_with(&self, cookie: &str, page: &Page, params: &Params, visitor: &Visitor) -> Response {
+        let alert = flash::read(cookie, &self.session.form_token()).map(Alert::success);
+        let response = match pages::show(page, &self.page_context(visitor, params)).await {
             Ok(content) => self.document(StatusCode::OK, &content, visitor, alert.as_ref()),
             // The subject of the page may be gone now.
             Err(error) if error.status() == StatusCode::NOT_FOUND && alert.is_some() => {
@@ -195,30 +195,30 @@ impl<'a> Exchange<'a> {
             }
             Err(error) => self.failure(&error, visitor),
         };
-        response.with_text(SET_COOKIE, &notice::forget(is_secure(&self.base)))
+        response.with_text(SET_COOKIE, &flash::clear(is_secure(&self.base)))
     }
 
-    /// Carries out the action of a form, and sends the browser to its page, so that loading that again repeats nothing.
-    /// If the API refuses, the answer is the page.
+    /// Carries out the action of a form, and redirects the browser to the form's page, so that a reload repeats
+    /// nothing. If the API refuses, the answer is the page.
     async fn submit(&self, page: Page, params: &Params, form: &Params) -> Response {
         let visitor = match self.identify().await {
             Ok(visitor) => visitor,
             Err(response) => return response,
         };
-        let submitted = pages::submit(&page, form, &self.visit(&visitor, params)).await;
+        let submitted = pages::submit(&page, form, &self.page_context(&visitor, params)).await;
         let (status, alert) = match submitted {
             Ok(Alert { is_error: false, text, secret: None }) => {
-                let kept = notice::keep(&text, &self.session.form_token(), is_secure(&self.base));
-                return self.redirect(&self.here).with_text(SET_COOKIE, &kept);
+                let cookie = flash::set(&text, &self.session.form_token(), is_secure(&self.base));
+                return self.redirect(&self.here).with_text(SET_COOKIE, &cookie);
             }
-            // A secret is in this one answer and nowhere else.
+            // Only this answer has the secret, so it must not be a redirect.
             Ok(alert) => (StatusCode::OK, alert),
             Err(PageError::Forge(error @ (ForgeError::Unanswered(_) | ForgeError::TooLong))) => {
                 return self.failure(&error.into(), &visitor);
             }
             Err(error) => (error.status(), Alert::error(explanation(&error))),
         };
-        match pages::show(&page, &self.visit(&visitor, params)).await {
+        match pages::show(&page, &self.page_context(&visitor, params)).await {
             Ok(content) => self.document(status, &content, &visitor, Some(&alert)),
             Err(_) if !alert.is_error => {
                 let content = Content::new("Done", Section::Other, pages::done(&visitor));
@@ -228,23 +228,23 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    fn visit<'v>(&'v self, visitor: &'v Visitor, params: &'v Params) -> Visit<'v> {
-        Visit { forge: self.forge(), visitor, params, base: &self.base, now: self.env.now }
+    fn page_context<'v>(&'v self, visitor: &'v Visitor, params: &'v Params) -> PageContext<'v> {
+        PageContext { forge: self.forge(), visitor, params, base: &self.base, now: self.env.now }
     }
 
     fn document(&self, status: StatusCode, content: &Content, visitor: &Visitor, alert: Option<&Alert>) -> Response {
         let mut response = Response::new(status);
         response.body = layout::render(content, visitor, &self.here, alert).into_bytes().into();
         response.headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-        response.headers.insert(CACHE_CONTROL, storage(visitor, alert));
+        response.headers.insert(CACHE_CONTROL, cache_control(visitor, alert));
         if status == StatusCode::UNAUTHORIZED {
-            // Browsers would ask for a password if it named `Basic`, and not show the page.
+            // If it named `Basic`, browsers would ask for a password and not show the page.
             response.headers.insert(WWW_AUTHENTICATE, BEARER);
         }
         if let Some(seconds) = content.refresh {
             response.headers.insert(REFRESH, seconds.into());
         }
-        // Only a visitor who may send a form needs a cookie. To draw one would keep the page from being cached.
+        // Only a visitor who may send a form needs a cookie. If a cookie were drawn, the host could not cache the page.
         let has_form = !visitor.form_token.is_empty();
         match has_form.then(|| self.session.set_cookie()).flatten().or_else(|| self.session.clean_up()) {
             Some(cookie) => response.with_text(SET_COOKIE, &cookie),
@@ -257,7 +257,7 @@ impl<'a> Exchange<'a> {
         response.with_header(CACHE_CONTROL, HeaderValue::from_static("private, no-store"))
     }
 
-    /// The page that says why there is no other.
+    /// The page of an error.
     fn failure(&self, error: &PageError, visitor: &Visitor) -> Response {
         explained(self.refusal(error.status(), &explanation(error), visitor), error)
     }
@@ -268,7 +268,7 @@ impl<'a> Exchange<'a> {
     }
 
     fn sign_in_page(&self, status: StatusCode, next: Option<&str>, alert: Option<&Alert>) -> Response {
-        let visitor = Visitor { form_token: self.session.form_token(), ..self.stranger() };
+        let visitor = Visitor { form_token: self.session.form_token(), ..self.anonymous_visitor() };
         let keyless = (!self.session.can_sign_in()).then(|| Alert::error(NO_KEY));
         let alert = alert.or(keyless.as_ref());
         self.document(status, &pages::sign_in(&visitor, next), &visitor, alert)
@@ -308,24 +308,24 @@ impl<'a> Exchange<'a> {
     }
 
     /// The response to a visitor whose token is refused: the session is over.
-    fn ended(&self) -> Response {
+    fn session_ended(&self) -> Response {
         let alert =
             Alert::error("Your session has ended, because its token is revoked or expired. Sign in with another one.");
-        let visitor = self.stranger();
+        let visitor = self.anonymous_visitor();
         let content = pages::failure(StatusCode::UNAUTHORIZED, "Sign in to go on.", &visitor, &self.here);
         let response = self.document(StatusCode::UNAUTHORIZED, &content, &visitor, Some(&alert));
         response.with_text(SET_COOKIE, &self.session.sign_out())
     }
 }
 
-/// The `cache-control` of a page. One without a user, a form and a message is the same for all visitors, so the host
-/// caches it while its read set is unchanged; browsers ask again each time.
-fn storage(visitor: &Visitor, alert: Option<&Alert>) -> HeaderValue {
-    let is_anybodys = !visitor.is_signed_in && visitor.form_token.is_empty() && alert.is_none();
-    HeaderValue::from_static(if is_anybodys { "private, no-cache" } else { "private, no-store" })
+/// The `cache-control` of a page. A page without a user, a form and a message is equal for all visitors, so the host
+/// caches it while its read set is unchanged. Browsers revalidate it each time.
+fn cache_control(visitor: &Visitor, alert: Option<&Alert>) -> HeaderValue {
+    let is_shared = !visitor.is_signed_in && visitor.form_token.is_empty() && alert.is_none();
+    HeaderValue::from_static(if is_shared { "private, no-cache" } else { "private, no-store" })
 }
 
-/// The response to an error, with its cause for the log, and when to try again.
+/// The response to an error, with its cause for the log and its `Retry-After`.
 fn explained(mut response: Response, error: &PageError) -> Response {
     if let PageError::Forge(error) = error {
         response.cause = error.cause();

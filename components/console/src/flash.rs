@@ -1,7 +1,7 @@
-//! The outcome of a form, told by the page that the browser is sent to afterwards.
+//! Flash messages: the outcome of a form, shown by the page to which the browser is redirected.
 //!
-//! A cookie keeps the sentence until that page is shown. It has a MAC under the token of the session's forms, so that
-//! no other site can make a page show its text.
+//! A cookie holds the message until the page is shown. The message has a MAC under the token of the session's forms, so
+//! that no other site can make a page show its text.
 
 use hmac_sha256::HMAC;
 use http::header::COOKIE;
@@ -10,10 +10,10 @@ use kit::Request;
 const NAME: &str = "hexad-notice";
 const SECURE_NAME: &str = "__Host-hexad-notice";
 
-/// After how many seconds it is forgotten, if no page was shown.
+/// The cookie's lifetime in seconds, if no page is shown.
 const MAX_AGE: u32 = 60;
 
-/// The longest sentence that is kept, in bytes.
+/// The longest message, in bytes.
 const MAX_TEXT: usize = 1000;
 
 fn name(is_secure: bool) -> &'static str {
@@ -29,26 +29,26 @@ fn mac(text: &[u8], form_token: &str) -> String {
     hex::encode(HMAC::mac(text, form_token.as_bytes()))
 }
 
-/// The header that keeps a sentence.
-pub fn keep(text: &str, form_token: &str, is_secure: bool) -> String {
+/// The header that sets a message.
+pub fn set(text: &str, form_token: &str, is_secure: bool) -> String {
     let end = (0..=text.len().min(MAX_TEXT)).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     let text = text.as_bytes().get(..end).unwrap_or_default();
     header(is_secure, &format!("{}.{}", hex::encode(text), mac(text, form_token)), MAX_AGE)
 }
 
-/// The header that forgets it.
-pub fn forget(is_secure: bool) -> String {
+/// The header that removes the cookie.
+pub fn clear(is_secure: bool) -> String {
     header(is_secure, "", 0)
 }
 
-/// The value that the browser sent.
+/// The cookie's value, as the browser sent it.
 pub fn sent(request: &Request, is_secure: bool) -> Option<String> {
     let lines = request.headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
     let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
     pairs.find(|(found, _)| *found == name(is_secure)).map(|(_, value)| value.to_owned())
 }
 
-/// The sentence of a value that this session keeps.
+/// The message in a cookie's value, if this session set it.
 pub fn read(value: &str, form_token: &str) -> Option<String> {
     let (text, own) = value.split_once('.')?;
     let text = hex::decode(text).ok()?;
@@ -61,10 +61,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_session_that_keeps_a_sentence_reads_it() {
-        let kept = keep("Tag “é” is set.", "ab", true);
-        let pair = kept.split(';').next().unwrap();
-        assert!(kept.contains("; Secure; Max-Age=60"), "{kept}");
+    fn only_the_session_that_set_a_message_reads_it() {
+        let cookie = set("Tag “é” is set.", "ab", true);
+        let pair = cookie.split(';').next().unwrap();
+        assert!(cookie.contains("; Secure; Max-Age=60"), "{cookie}");
         let mut request = Request::new(http::Method::GET, "/");
         request.headers.insert(COOKIE, format!("a=b; {pair}").parse().unwrap());
         let value = sent(&request, true).unwrap();

@@ -19,7 +19,7 @@ const MAX_RESPONSE: u64 = 32 << 20;
 const TIMEOUTS: Timeouts =
     Timeouts { connect: Duration::from_secs(5), idle: Duration::from_secs(20), total: Duration::from_secs(25) };
 
-/// Asks the API for one visitor.
+/// A client of the API for one visitor.
 pub struct Forge<'a> {
     env: &'a Env,
     token: Option<&'a str>,
@@ -32,14 +32,14 @@ pub struct Answer {
     pub body: String,
 }
 
-/// Why a request to the API has no useful answer.
+/// Why a request to the API failed.
 #[derive(Debug)]
 pub enum ForgeError {
-    /// The API refuses. The reason is in its own words.
+    /// The API refused. The reason is the API's own text.
     Refused { status: StatusCode, reason: String, retry_after: Option<HeaderValue> },
     /// The answer has more than [`MAX_RESPONSE`].
     TooLong,
-    /// There is no answer, or none that can be read. The cause is for the log.
+    /// The API gave no readable answer. The cause is for the log.
     Unanswered(String),
 }
 
@@ -53,7 +53,7 @@ impl<'a> Forge<'a> {
         self.send(Method::GET, path, None).await?.json()
     }
 
-    /// Like [`get`](Self::get), and `None` if the API answers that there is no such thing.
+    /// Like [`get`](Self::get), with `None` for 404.
     pub async fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, ForgeError> {
         match self.get(path).await {
             Ok(found) => Ok(Some(found)),
@@ -62,11 +62,11 @@ impl<'a> Forge<'a> {
         }
     }
 
-    /// Sends a request with JSON as its body. What has moved within the API, such as a project whose path has changed, is
-    /// read at its new place.
+    /// Sends a request with JSON as its body. A GET follows a redirect within the API, such as to a project whose path
+    /// has changed.
     pub async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer, ForgeError> {
         let mut response = self.ask(&method, path, body).await?;
-        // What has moved within the API is answered with 301; other redirects lead to other services.
+        // Within the API, redirects are 301; other redirects lead to other services.
         if response.status == StatusCode::MOVED_PERMANENTLY
             && method == Method::GET
             && let Some(moved) = location(&response).and_then(route::below_api)
@@ -86,7 +86,7 @@ impl<'a> Forge<'a> {
             let reason = reason(response.status, &body);
             return Err(ForgeError::Refused { status: response.status, reason, retry_after });
         }
-        // Checked as a whole, which costs less than text by text.
+        // Checking the whole body costs less than checking each text.
         let body = String::from_utf8(body).map_err(|why| ForgeError::Unanswered(format!("{path}: {why}")))?;
         Ok(Answer { headers: response.headers, body })
     }
@@ -103,7 +103,7 @@ impl<'a> Forge<'a> {
         }
         match body {
             Some(_) => headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json")),
-            // The host answers a request from its cache only if it is known to have no body.
+            // The host answers from its cache only if it knows that the request has no body.
             None => headers.insert(CONTENT_LENGTH, 0.into()),
         };
         let body = body.map(Value::to_string).unwrap_or_default().into();
@@ -133,7 +133,7 @@ impl ForgeError {
         ForgeError::Refused { status, reason: status.to_string(), retry_after: None }
     }
 
-    /// Whether the token is valid, and has too few scopes for the request.
+    /// Whether the token is valid, but lacks a scope for the request.
     pub fn is_missing_scope(&self) -> bool {
         matches!(self, ForgeError::Refused { reason, .. } if reason == "insufficient_scope")
     }

@@ -1,8 +1,8 @@
-//! The frame of every page, and the parts that several pages use.
+//! The frame of every page, and parts for several pages.
 
+use crate::page_context::{Alert, Visitor};
 use crate::plain;
 use crate::route::{self, Scope};
-use crate::visit::{Alert, Visitor};
 use maud::{DOCTYPE, Markup, html};
 use std::borrow::Cow;
 pub use widgets::{Column, bytes, number, table};
@@ -24,7 +24,7 @@ pub struct Content {
     pub title: String,
     pub section: Section,
     pub body: Markup,
-    /// The page changes by itself: after how many seconds it is worth another look.
+    /// After how many seconds the browser reloads the page, if its contents will change.
     pub refresh: Option<u32>,
 }
 
@@ -130,19 +130,19 @@ pub fn shell_word(text: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"@%+=:,./_-".contains(&byte);
     match !text.is_empty() && text.bytes().all(is_plain) {
         true => text.into(),
-        // In single quotes, a shell takes everything as it is but the quote itself.
+        // In single quotes, a shell interprets only the quote itself.
         false => format!("'{}'", text.replace('\'', r"'\''")).into(),
     }
 }
 
-/// The command that has npm and pnpm send the token of the environment variable `NPM_TOKEN` to a registry. pnpm expands
-/// variables in the user's file only.
+/// The command that makes npm and pnpm send the token of the environment variable `NPM_TOKEN` to a registry. pnpm
+/// expands variables in the user's file only.
 pub fn npm_token(registry: &str) -> String {
     let place = registry.split_once(':').map_or(registry, |(_, place)| place);
     format!("npm config set --location user '{place}:_authToken=${{NPM_TOKEN}}'")
 }
 
-/// A moment: UTC for every reader, and the visitor's own zone by the script.
+/// A moment in UTC. The script shows it in the visitor's zone.
 pub fn time(iso: &str) -> Markup {
     let short = iso.get(..16).map(|short| short.replace('T', " "));
     html! {

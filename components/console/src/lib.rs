@@ -1,6 +1,6 @@
-//! The console: pages for people. It has no storage, and its only network is the application itself: it
-//! asks the other areas as every client does, with the visitor's own token, so that no page shows more
-//! than the API answers. Pages are made here and work without scripts; a small script adds comfort.
+//! The console: pages for people. It has no storage, and its only network is the application itself. It calls the API
+//! as every client does, with the visitor's own token, so that no page shows more than the API answers. Pages are
+//! rendered here and work without scripts; a small script adds comfort.
 //!
 //! | page | shows |
 //! |---|---|
@@ -16,7 +16,7 @@
 //! | `/admin` | tokens, features, settings, for administrators |
 //! | `/-/sign-in`, `/-/sign-out` | the session: a cookie with the visitor's sealed token |
 //! | `/:group`, `/:user`, `/:group/:project`, `/groups/:group` | 302 to the namespace, as the API's `web_url` is |
-//! | any other address of one or two parts | that there is no such page; programs get JSON |
+//! | any other address of one or two parts | 404; programs get JSON |
 //! | `/-/console.css`, `/-/console.js`, `/-/icon.svg` | static files |
 //!
 //! A page costs its requests to the API ([`forge`]), 1 more for a visitor with a session (for the user), and the time
@@ -25,13 +25,13 @@
 pub mod api;
 #[cfg(target_family = "wasm")]
 mod entry;
+mod flash;
 mod forge;
 mod layout;
 mod markdown;
-mod notice;
+mod page_context;
 mod pages;
 mod plain;
 mod route;
 mod seal;
 mod session;
-mod visit;

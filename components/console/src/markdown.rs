@@ -1,7 +1,7 @@
-//! Readmes and comments: Markdown as people expect it, with everything removed that is not text.
+//! Readmes and comments: Markdown as users expect it, without active contents.
 //!
-//! Images become links, because a page loads nothing from elsewhere. Relative links lead to the package's
-//! repository. Ids get a prefix, so that no text takes the place of a part of the page.
+//! Images become links, because a page loads nothing from other sites. Relative links lead to the package's repository.
+//! Ids get a prefix, so that a text cannot use an id of the page.
 
 mod budget;
 mod fenced;
@@ -24,14 +24,14 @@ const ID_PREFIX: &str = "text-";
 /// The most bytes of a text that is rendered.
 const MAX_BYTES: usize = 512 << 10;
 
-/// The most blocks and emphases in each other.
+/// The deepest nesting of blocks and emphases.
 const MAX_DEPTH: usize = 100;
 
 /// The most bytes of a text whose source is shown.
 const MAX_SOURCE: usize = 64 << 10;
 
-/// The text of a person. Its source is shown if the rendered text would be empty, or if rendering costs too much.
-/// Relative links are resolved against `base`, an absolute URL with a slash at its end, and are removed without one.
+/// A user's text, rendered. If the rendered text is empty, or rendering costs too much, its source is shown. Relative
+/// links are resolved against `base`, an absolute URL with a slash at its end, and are removed without one.
 pub fn show(text: &str, base: Option<&str>, budget: &Budget) -> Markup {
     let rendered = render(text, base, budget);
     let reason = match rendered {
@@ -130,8 +130,7 @@ fn adapt(events: Vec<Event<'_>>) -> Vec<Event<'_>> {
     adapted
 }
 
-/// Writes the cells of tables, with the alignment of their columns as an attribute: as a style it would be
-/// removed.
+/// Writes the cells of tables, with the alignment of their columns as an attribute: a style would be removed.
 #[derive(Default)]
 struct TableCells {
     alignments: Vec<Alignment>,
@@ -140,7 +139,7 @@ struct TableCells {
 }
 
 impl TableCells {
-    /// The event in the place of a cell's.
+    /// The event that replaces a cell's event.
     fn render(&mut self, event: &Event<'_>) -> Option<Event<'static>> {
         let name = if self.is_head { "th" } else { "td" };
         match event {
@@ -170,7 +169,7 @@ fn start_of_heading(level: HeadingLevel, id: Option<String>) -> Event<'static> {
     Event::Start(Tag::Heading { level, id: id.map(CowStr::from), classes: Vec::new(), attrs: Vec::new() })
 }
 
-/// The page has a heading of its own above.
+/// The next lower level, because the page has its own heading above.
 fn below(level: HeadingLevel) -> HeadingLevel {
     match level {
         HeadingLevel::H1 => HeadingLevel::H2,
@@ -243,9 +242,8 @@ fn clean(unsafe_html: &str, base: Option<&str>) -> String {
         .to_string()
 }
 
-/// The folder of a package's files in its repository's pages, for relative links: of
-/// `git+https://host/a/b.git`, `https://host/a/b/blob/HEAD/`. `directory` is the package's folder in the
-/// repository.
+/// The folder of a package's files in its repository's pages, for relative links. For `git+https://host/a/b.git` it is
+/// `https://host/a/b/blob/HEAD/`. `directory` is the package's folder in the repository.
 pub fn repository_base(repository: &str, directory: Option<&str>) -> Option<String> {
     let web = web_url(repository)?;
     let segments = directory.unwrap_or_default().split('/').filter(|segment| !["", ".", ".."].contains(segment));

@@ -1,4 +1,4 @@
-//! One visit of a page: the visitor, the parameters, and the outcome.
+//! The context of a page: its visitor, its parameters, and its errors.
 
 use crate::forge::{Forge, ForgeError};
 use crate::route::Scope;
@@ -9,7 +9,7 @@ use kit::path::encode;
 use serde::Deserialize;
 use std::fmt::Display;
 
-/// The visitor's user, as the API tells.
+/// The visitor's user, from the API.
 #[derive(Debug, Clone, Deserialize)]
 pub struct User {
     pub username: String,
@@ -21,7 +21,7 @@ pub struct User {
 /// The visitor of a page.
 #[derive(Debug, Clone, Default)]
 pub struct Visitor {
-    /// Whether there is a token. With too few scopes, it does not tell its user.
+    /// Whether the session has a token. If its scopes are too few, the user is unknown.
     pub is_signed_in: bool,
     pub user: Option<User>,
     /// For the page's forms.
@@ -37,20 +37,20 @@ impl Visitor {
     }
 }
 
-/// A visit.
-pub struct Visit<'a> {
+/// The inputs of a page.
+pub struct PageContext<'a> {
     pub forge: Forge<'a>,
     pub visitor: &'a Visitor,
-    /// Of the query string.
+    /// The parameters of the query string.
     pub params: &'a Params,
     /// The service's base URL as clients see it, without a slash at its end.
     pub base: &'a str,
     pub now: Timestamp,
 }
 
-/// How the API names a group or a project.
+/// The full path of a group or a project, from the API.
 #[derive(Deserialize)]
-struct Named {
+struct FullPath {
     #[serde(alias = "path_with_namespace")]
     full_path: String,
 }
@@ -60,25 +60,25 @@ struct Named {
 pub struct Alert {
     pub is_error: bool,
     pub text: String,
-    /// A secret that is shown this once.
+    /// A secret that is shown only once.
     pub secret: Option<String>,
 }
 
-/// Why there is no page.
+/// Why a page cannot be shown.
 #[derive(Debug)]
 pub enum PageError {
     Forge(ForgeError),
     /// There is no such page, or the visitor may not know of it.
     NotFound,
-    /// A parameter names what is not there; a sentence for the visitor.
+    /// A parameter names something that does not exist; a sentence for the visitor.
     Missing(String),
     /// A form has an invalid value; a sentence for the visitor.
     Invalid(String),
-    /// The API refuses; the text says which users may.
+    /// The API refused; the text says which users are permitted.
     Forbidden(String),
 }
 
-impl Visit<'_> {
+impl PageContext<'_> {
     pub fn is_admin(&self) -> bool {
         self.visitor.user.as_ref().is_some_and(|user| user.is_admin)
     }
@@ -90,21 +90,21 @@ impl Visit<'_> {
 
     /// The scope that the page's `project` or `group` names.
     pub async fn scope(&self) -> Result<Scope, PageError> {
-        self.named(Scope::of(self.params.text("project"), self.params.text("group"))).await
+        self.resolve(Scope::of(self.params.text("project"), self.params.text("group"))).await
     }
 
-    /// The scope by its full path, which headings and links show, if it was given by its id.
-    pub async fn named(&self, scope: Scope) -> Result<Scope, PageError> {
+    /// The scope by its full path, which headings and links show, if the scope was given by id.
+    pub async fn resolve(&self, scope: Scope) -> Result<Scope, PageError> {
         let is_id = |id: &str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
         let path = match &scope {
             Scope::Project(id) if is_id(id) => format!("projects/{}", encode(id)),
             Scope::Group(id) if is_id(id) => format!("groups/{}", encode(id)),
             _ => return Ok(scope),
         };
-        Ok(match (self.forge.find::<Named>(&path).await?, scope) {
+        Ok(match (self.forge.find::<FullPath>(&path).await?, scope) {
             (Some(found), Scope::Project(_)) => Scope::Project(found.full_path),
             (Some(found), _) => Scope::Group(found.full_path),
-            // The page itself says that there is none.
+            // The page itself answers for an unknown scope.
             (None, scope) => scope,
         })
     }
@@ -124,7 +124,7 @@ impl Visit<'_> {
         }
     }
 
-    /// The value of a parameter that has a few; `None` if it is not given.
+    /// The value of a parameter with a fixed set of values; `None` if it is not given.
     pub fn choice(&self, name: &str, values: &[&'static str]) -> Result<Option<&'static str>, PageError> {
         let Some(given) = self.params.text(name) else { return Ok(None) };
         let found = values.iter().find(|value| **value == given).copied();

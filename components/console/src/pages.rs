@@ -1,4 +1,4 @@
-//! The pages, one file each. They ask the API and render its answers; none knows a status.
+//! The pages, one file each. They call the API and render its answers. No page knows a status.
 
 mod access_level;
 mod admin;
@@ -16,9 +16,9 @@ mod package_list;
 mod package_metadata;
 
 use crate::layout::{Content, Section, form_token};
+use crate::page_context::{Alert, PageContext, PageError, Visitor};
 use crate::plain;
 use crate::route::{self, Page};
-use crate::visit::{Alert, PageError, Visit, Visitor};
 use http::StatusCode;
 use kit::params::Params;
 use maud::{Markup, html};
@@ -27,39 +27,39 @@ pub use namespaces::find as find_namespace;
 /// The title of the page with the form to sign in.
 pub const SIGN_IN: &str = "Sign in";
 
-pub async fn show(page: &Page, visit: &Visit<'_>) -> Result<Content, PageError> {
+pub async fn show(page: &Page, context: &PageContext<'_>) -> Result<Content, PageError> {
     match page {
-        Page::Home => home::show(visit).await,
-        Page::PackageList => package_list::show(visit).await,
-        Page::Package(name) => package::show(visit, name).await,
-        Page::Issues => issues::show(visit).await,
-        Page::NamespaceList => namespaces::list(visit).await,
-        Page::Namespace(path) => namespaces::show(visit, path).await,
-        Page::Experiments => experiments::show(visit).await,
-        Page::MergeRequestList => merge_request_list::show(visit).await,
-        Page::MergeRequest { project, iid } => merge_request::show(visit, project, iid).await,
-        Page::Analytics(project) => analytics::show(visit, project).await,
-        Page::Admin => admin::show(visit).await,
+        Page::Home => home::show(context).await,
+        Page::PackageList => package_list::show(context).await,
+        Page::Package(name) => package::show(context, name).await,
+        Page::Issues => issues::show(context).await,
+        Page::NamespaceList => namespaces::list(context).await,
+        Page::Namespace(path) => namespaces::show(context, path).await,
+        Page::Experiments => experiments::show(context).await,
+        Page::MergeRequestList => merge_request_list::show(context).await,
+        Page::MergeRequest { project, iid } => merge_request::show(context, project, iid).await,
+        Page::Analytics(project) => analytics::show(context, project).await,
+        Page::Admin => admin::show(context).await,
         Page::SignIn | Page::SignOut => Err(PageError::NotFound),
     }
 }
 
 /// Carries out the action of a page's form.
-pub async fn submit(page: &Page, form: &Params, visit: &Visit<'_>) -> Result<Alert, PageError> {
+pub async fn submit(page: &Page, form: &Params, context: &PageContext<'_>) -> Result<Alert, PageError> {
     match page {
-        Page::Package(name) => package_actions::submit(visit, name, form).await,
-        Page::MergeRequest { project, iid } => merge_request::submit(visit, project, iid, form).await,
-        Page::Admin => admin::submit(visit, form).await,
+        Page::Package(name) => package_actions::submit(context, name, form).await,
+        Page::MergeRequest { project, iid } => merge_request::submit(context, project, iid, form).await,
+        Page::Admin => admin::submit(context, form).await,
         _ => Err(PageError::NotFound),
     }
 }
 
-/// The page after a form whose own page is gone.
+/// The page after a form whose own page no longer exists.
 pub fn done(visitor: &Visitor) -> Markup {
     html! { p { a href=(visitor.link(route::HOME)) { "To the packages" } } }
 }
 
-/// The page of an error: the reason, and what to do. `here` is its address.
+/// The page of an error: the reason, and the next step. `here` is the page's address.
 pub fn failure(status: StatusCode, text: &str, visitor: &Visitor, here: &str) -> Content {
     let title = match status {
         StatusCode::UNAUTHORIZED => "Sign in",
@@ -93,7 +93,7 @@ pub fn sign_in(visitor: &Visitor, next: Option<&str>) -> Content {
             form method="post" action=(visitor.link(route::SIGN_IN)) {
                 (form_token(visitor))
                 @if let Some(next) = next { input type="hidden" name="next" value=(next); }
-                // Password managers file the token under this name.
+                // Password managers store the token under this name.
                 input type="text" name="username" autocomplete="username" value="access token" hidden;
                 p {
                     label {

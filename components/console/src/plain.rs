@@ -1,12 +1,12 @@
-//! Text from people that the page must show as it is: names of branches and files, lines of code.
+//! User text that the page must show as it is: names of branches and files, lines of code.
 //!
-//! Characters that steer the direction of writing, and others that are invisible, are named in their place.
-//! Otherwise a reader would see other letters, or another order of them, than programs read.
+//! Characters that steer the direction of writing, and other invisible characters, are replaced by their names.
+//! Otherwise a reader would see other letters, or another order, than programs read.
 
 use maud::{Markup, Render, html};
 
-/// Whether a character steers the direction of the text around it, has no width, or shows nothing where
-/// letters are. Spaces and line ends are no such characters.
+/// Whether a character steers the direction of the text around it, has no width, or shows nothing where letters are.
+/// Spaces and line ends do not count.
 fn is_invisible(c: char) -> bool {
     let is_line_or_tab = matches!(c, '\t' | '\n' | '\r');
     let is_direction = matches!(c, '\u{202a}'..='\u{202e}' | '\u{200e}' | '\u{200f}' | '\u{61c}');
@@ -20,8 +20,8 @@ fn is_invisible(c: char) -> bool {
     (c.is_control() && !is_line_or_tab) || is_direction || is_filler || is_format
 }
 
-/// Whether an invisible character belongs to the way in which the characters beside it are written: a joiner
-/// between emoji or in scripts that join letters, or the variant of an emoji.
+/// Whether an invisible character is a part of the writing around it: a joiner between emoji or in scripts that join
+/// letters, or the variant of an emoji.
 fn is_part_of_writing(c: char, before: char, after: Option<char>) -> bool {
     let joins_letters = |c: char| matches!(c, '\u{600}'..='\u{10ff}' | '\u{1780}'..='\u{1cff}');
     match c {
@@ -67,7 +67,7 @@ pub fn has_controls(text: &str) -> bool {
     controls(text).next().is_some()
 }
 
-/// The text, with the names of such characters in their place.
+/// The text, with the names of invisible characters in their place.
 pub fn revealed(text: &str) -> Markup {
     let controls: Vec<_> = controls(text).collect();
     let starts = controls.iter().map(|(at, control)| at + control.len_utf8());
@@ -94,7 +94,7 @@ pub fn code(name: &str) -> Markup {
     html! { code { bdi { (revealed(name)) } } }
 }
 
-/// Whether rendered Markdown has nothing to see.
+/// Whether rendered Markdown shows nothing.
 pub fn is_blank(rendered: &Markup) -> bool {
     let html = rendered.render().into_string();
     let texts = html.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text));

@@ -1,4 +1,4 @@
-//! URLs: the pages, and the endpoints of the API that they ask.
+//! URLs: the pages, and the endpoints of the API that they call.
 
 use http::Method;
 use kit::path::{self, Segment, encode};
@@ -107,9 +107,9 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, RouteError> {
     }
 }
 
-/// The namespace or project that the reference service has at an address of one or two parts, such as
-/// `/<group>/<project>` or `/groups/<group>`: its path, and whether it can only be a group. Longer addresses begin with
-/// the same parts, and a repository's may be among them.
+/// The namespace or project at an address of the reference service with one or two parts, such as `/<group>/<project>`
+/// or `/groups/<group>`. Returns its path, and whether it can only be a group. Longer addresses, such as a
+/// repository's, are not resolved.
 pub fn reference_address(path: &str) -> Option<(String, bool)> {
     let segments: Vec<_> = path.split('/').skip(1).map(|segment| Segment(segment).decode()).collect::<Option<_>>()?;
     let names: Vec<&str> = segments.iter().map(|segment| &**segment).collect();
@@ -204,7 +204,7 @@ pub fn below_api(address: &str) -> Option<&str> {
     address.split_once(API).and_then(|(_, rest)| rest.strip_prefix('/'))
 }
 
-/// The URL at which this component asks the API. `path` is below the API's base.
+/// The URL at which this component calls the API. `path` is below the API's base.
 pub fn endpoint(path: &str) -> String {
     format!("{SELF}{API}/{path}")
 }

@@ -1,8 +1,8 @@
 //! Seals a visitor's token for the session's cookie: XChaCha20-Poly1305, with the cookie's name as associated data and
 //! the end of the session inside.
 //!
-//! The keys are this component's alone. Several are separated by commas: the first seals, and each opens, so that a new
-//! key is put in front of the old one, which goes after [`LIFETIME`].
+//! The keys are this component's alone. Several keys are separated by commas: the first key seals, and each key opens.
+//! To rotate, put a new key in front, and remove the old key after [`LIFETIME`].
 
 use base64::alphabet;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -29,7 +29,7 @@ const END: usize = size_of::<i64>();
 pub struct SessionKeys(Vec<XChaCha20Poly1305>);
 
 impl SessionKeys {
-    /// The keys of the variable; `None` if it has none, or something that is no key.
+    /// The keys of the variable; `None` if it has no key, or an invalid key.
     pub fn of(variables: &Variables) -> Option<Self> {
         let given = variables.get(KEYS)?.split(',').map(str::trim).filter(|key| !key.is_empty());
         let keys: Vec<_> = given.map(|key| Some(XChaCha20Poly1305::new(&parse(key)?.into()))).collect::<Option<_>>()?;

@@ -1,9 +1,9 @@
 //! The visitor's session: a cookie with the visitor's own token, sealed ([`crate::seal`]), and the tokens of forms.
 //!
-//! Nothing is stored. The cookie is for this host only (`HttpOnly`, `SameSite=Strict`; behind TLS `Secure`
-//! and the prefix `__Host-`), and ends with the browser, after a week, or by signing out. A cookie that does not open is
-//! no session. A form's token is a MAC under the cookie's value, so that no other site knows it, and it cannot be traced
-//! back to the cookie. A visitor without a token has a random cookie for that purpose.
+//! Nothing is stored. The cookie is for this host only (`HttpOnly`, `SameSite=Strict`; behind TLS `Secure` and the
+//! prefix `__Host-`), and ends with the browser, after a week, or by signing out. A cookie that does not open is no
+//! session. A form's token is a MAC under the cookie's value: no other site knows it, and it does not reveal the
+//! cookie. A visitor without a token has a random cookie for it.
 
 use crate::seal::SessionKeys;
 use hmac_sha256::HMAC;
@@ -33,11 +33,11 @@ const MAX_COOKIE: usize = 2048;
 
 /// A visitor's session.
 pub struct Session {
-    /// `None` if the variable has no valid key. Visitors cannot sign in then.
+    /// `None` if the variable has no valid key. Then visitors cannot sign in.
     keys: Option<SessionKeys>,
     /// The token that the cookie has.
     token: Option<String>,
-    /// The cookie's value. A new one is drawn when it is needed: most pages of visitors without a session
+    /// The cookie's value. A new value is drawn only when a page needs it: most pages of visitors without a session
     /// have no form, and the host caches no page that used randomness.
     value: OnceCell<String>,
     entropy: Rc<dyn Entropy>,
@@ -65,7 +65,7 @@ impl Session {
             now: env.now,
             is_secure,
             is_new: value.is_none(),
-            // Without a key, the console cannot tell a valid cookie from another one.
+            // Without a key, the console cannot tell a valid cookie from an invalid one.
             is_over,
             value: value.map_or_else(OnceCell::new, OnceCell::from),
         }
@@ -98,7 +98,7 @@ impl Session {
     pub fn is_own_form(&self, request: &Request, form_token: Option<&str>) -> bool {
         let is_same_site = match request.header("sec-fetch-site") {
             Some(site) => site == "same-origin",
-            // Without a referrer policy of its own, a form of an older browser has the origin `null`.
+            // Older browsers send the origin `null` with a form.
             None => request.header(ORIGIN.as_str()).is_none_or(|origin| origin == "null" || is_host(origin, request)),
         };
         let own = HMAC::mac(FORM, self.value().as_bytes());
@@ -150,8 +150,8 @@ fn cookie<'a>(request: &'a Request, name: &str) -> Option<&'a str> {
         .map(|(_, value)| value)
 }
 
-/// Whether an origin is the host that the request was sent to. The scheme is not compared, because a
-/// proxy in front may have ended TLS.
+/// Whether an origin is the host that the request was sent to. The scheme is not compared, because a proxy may have
+/// terminated TLS.
 fn is_host(origin: &str, request: &Request) -> bool {
     origin.split_once("://").is_some_and(|(_, host)| host.eq_ignore_ascii_case(&request.origin.authority))
 }
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_key_nobody_signs_in() {
+    fn signing_in_needs_a_key() {
         let keyless = |value: &str| {
             let env =
                 env(MemoryStore::default(), &[("external_url", "http://forge.test"), ("console_session_key", value)]);

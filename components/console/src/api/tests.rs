@@ -1,14 +1,14 @@
-//! Pages, sessions and forms, with a double of the API.
+//! Pages, sessions and forms, with a fake of the API.
 
 mod addresses;
 mod copied_lines;
-mod double;
+mod fake_api;
 mod findings;
 mod injections;
 mod sessions;
 
 use super::*;
-use double::{Forge, text};
+use fake_api::{Forge, text};
 use http::Method;
 
 #[test]
@@ -66,9 +66,9 @@ fn only_pages_that_are_the_same_for_all_are_kept() {
         let drawn = forge.draws();
         let page = forge.get(path, token);
         assert_eq!(page.headers["cache-control"], kept, "{path} {token:?}");
-        // The host keeps no response for which randomness was drawn.
+        // The host caches no response for which randomness was drawn.
         assert!(kept == "private, no-store" || forge.draws() == drawn + 1, "{path}");
-        // No page that is kept is one visitor's.
+        // No cached page belongs to one visitor.
         assert_eq!(page.text.contains("form_token"), kept == "private, no-store" && token != Some("revoked"), "{path}");
     }
 }

@@ -1,4 +1,4 @@
-//! How much work the texts of a page may be.
+//! The work that the texts of a page may take.
 //!
 //! A step is about 100 nanoseconds. Every visitor of a page pays for the text that one person wrote on it.
 
@@ -14,7 +14,7 @@ const MAX_STEPS_OF_TEXT: usize = 1 << 20;
 /// of a text's elements.
 pub const STEPS_PER_NODE: usize = 16;
 
-/// The work that is left to a page.
+/// The work that a page may still take.
 pub struct Budget(Cell<usize>);
 
 impl Default for Budget {
@@ -34,11 +34,11 @@ impl Budget {
     }
 }
 
-/// The work that is left to a text.
+/// The work that a text may still take.
 pub struct Meter(usize);
 
 impl Meter {
-    /// `None` if less than these steps are left.
+    /// `None` if fewer steps are left.
     pub fn spend(&mut self, steps: usize) -> Option<()> {
         let left = self.0.checked_sub(steps);
         self.0 = left.unwrap_or_default();

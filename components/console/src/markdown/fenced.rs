@@ -3,8 +3,8 @@
 use super::budget::{Budget, STEPS_PER_NODE};
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag};
 
-/// A comment without its blocks of suggestions, as the API finds them. It stays whole if finding them costs
-/// too much.
+/// A comment without its blocks of suggestions, as the API finds them. If finding them costs too much, the comment
+/// stays whole.
 pub fn without_suggestions(text: &str, budget: &Budget) -> String {
     let text = text.replace("\r\n", "\n");
     budget

@@ -1,8 +1,8 @@
 //! The cost of parsing HTML and of cleaning it.
 //!
-//! HTML of a few bytes can be a lot of work: a parser searches the open elements for most tags, and opens elements such
-//! as `<i>` again in each paragraph until they are closed. The same parser measures it, on a tree without contents that
-//! counts the parser's calls.
+//! HTML of a few bytes can be a lot of work: for most tags, a parser searches the open elements. In each paragraph, it
+//! opens elements such as `<i>` again until they are closed. The cost is measured with the same parser, on a tree
+//! without contents that counts the parser's calls.
 
 use super::budget::{Meter, STEPS_PER_NODE};
 use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
@@ -15,13 +15,13 @@ use std::rc::Rc;
 /// Bytes that are parsed before the work is counted.
 const CHUNK: usize = 512;
 
-/// Open elements that are looked at in one step.
+/// Open elements that the parser inspects in one step.
 const ELEMENTS_PER_STEP: usize = 8;
 
 /// Pairs of attributes of one tag that are compared in one step.
 const ATTRIBUTES_PER_STEP: usize = 64;
 
-/// Spends the cost of `html`; `None` if it is more than is left.
+/// Spends the cost of `html`; `None` if less is left.
 pub fn spend(html: &str, meter: &mut Meter) -> Option<()> {
     let work = Rc::new(Work::default());
     let context = QualName::new(None, ns!(html), local_name!("div"));
@@ -46,7 +46,7 @@ pub fn spend(html: &str, meter: &mut Meter) -> Option<()> {
 #[derive(Default)]
 struct Work {
     steps: Cell<usize>,
-    looked_at: Cell<usize>,
+    inspected: Cell<usize>,
     /// All elements and texts so far.
     nodes: Cell<usize>,
 }
@@ -57,21 +57,21 @@ impl Work {
         self.steps.set(self.steps.get() + STEPS_PER_NODE);
     }
 
-    fn look_at(&self) {
-        self.looked_at.set(self.looked_at.get() + 1);
+    fn inspect(&self) {
+        self.inspected.set(self.inspected.get() + 1);
     }
 
-    /// A node moves, for which its place among others is searched.
+    /// A node moves: its position among others is searched.
     fn move_node(&self) {
         self.steps.set(self.steps.get() + STEPS_PER_NODE + self.nodes.get() / ELEMENTS_PER_STEP);
     }
 
     fn take_steps(&self) -> usize {
-        self.steps.take() + self.looked_at.take() / ELEMENTS_PER_STEP
+        self.steps.take() + self.inspected.take() / ELEMENTS_PER_STEP
     }
 }
 
-/// An element's name; that of the document and of comments is empty.
+/// An element's name; the document and comments have an empty name.
 type Node = Rc<QualName>;
 
 fn unnamed() -> Node {
@@ -98,7 +98,7 @@ impl TreeSink for Tree {
     }
 
     fn elem_name<'a>(&'a self, target: &'a Node) -> ExpandedName<'a> {
-        self.work.look_at();
+        self.work.inspect();
         target.expanded()
     }
 
@@ -132,7 +132,7 @@ impl TreeSink for Tree {
     }
 
     fn same_node(&self, one: &Node, other: &Node) -> bool {
-        self.work.look_at();
+        self.work.inspect();
         Rc::ptr_eq(one, other)
     }
 

@@ -1,4 +1,4 @@
-//! The parts of Markdown that are shown, and the parts that are not.
+//! The parts of Markdown that are shown, and the parts that are removed.
 
 use super::*;
 
@@ -180,7 +180,7 @@ fn the_texts_of_a_page_have_one_budget() {
     let (budget, text) = (Budget::default(), "some *words*\n\n".repeat(3000));
     let rendered = (0..100).filter(|_| render(&text, None, &budget).is_some()).count();
     assert!((2..50).contains(&rendered), "{rendered}");
-    // A text that is not parsed costs little.
+    // A text that is refused before it is parsed costs little.
     let budget = Budget::default();
     assert!((0..20).all(|_| render(&">".repeat(10_000), None, &budget).is_none()));
     assert!(render("# Title", None, &budget).is_some());

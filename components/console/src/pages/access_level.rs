@@ -1,6 +1,6 @@
 //! The visitor's access level in a project.
 
-use crate::visit::{PageError, Visit};
+use crate::page_context::{PageContext, PageError};
 use kit::path::encode;
 use serde::Deserialize;
 
@@ -34,15 +34,14 @@ struct Access {
     access_level: u64,
 }
 
-/// The access to a project by its id or path; `None` without a session, and if there is no project that the
-/// visitor may see.
-pub async fn load(visit: &Visit<'_>, project: &str) -> Result<Option<ProjectAccess>, PageError> {
-    if !visit.visitor.is_signed_in {
+/// The access to a project by its id or path; `None` without a session, and for a project that the visitor may not see.
+pub async fn load(context: &PageContext<'_>, project: &str) -> Result<Option<ProjectAccess>, PageError> {
+    if !context.visitor.is_signed_in {
         return Ok(None);
     }
-    let project: Option<Project> = visit.forge.find(&format!("projects/{}", encode(project))).await?;
+    let project: Option<Project> = context.forge.find(&format!("projects/{}", encode(project))).await?;
     let Some(Project { path_with_namespace: path, permissions }) = project else { return Ok(None) };
     let levels = permissions.map(|permissions| [permissions.project_access, permissions.group_access]);
     let level = levels.into_iter().flatten().flatten().map(|access| access.access_level).max().unwrap_or_default();
-    Ok(Some(ProjectAccess { path, level: if visit.is_admin() { u64::MAX } else { level } }))
+    Ok(Some(ProjectAccess { path, level: if context.is_admin() { u64::MAX } else { level } }))
 }

@@ -2,9 +2,9 @@
 
 use crate::forge::ForgeError;
 use crate::layout::{self, Column, Content, Section, form_token, pages};
+use crate::page_context::{Alert, PageContext, PageError, User};
 use crate::plain;
 use crate::route;
-use crate::visit::{Alert, PageError, User, Visit};
 use futures::future::try_join_all;
 use http::{Method, StatusCode};
 use kit::params::Params;
@@ -44,52 +44,52 @@ struct Feature {
 /// The active tokens of one page.
 struct TokenPage {
     tokens: Vec<Token>,
-    /// The names of their users, by id.
+    /// The usernames, by id.
     users: BTreeMap<u64, String>,
     page: u64,
     has_next: bool,
 }
 
-pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
-    // Settings come first: they are refused to everyone but administrators.
-    let settings: Map<String, Value> = visit.forge.get("application/settings").await?;
+pub async fn show(context: &PageContext<'_>) -> Result<Content, PageError> {
+    // Settings come first: the API refuses them to everyone but administrators.
+    let settings: Map<String, Value> = context.forge.get("application/settings").await?;
     let (tokens, features) =
-        futures::try_join!(list_tokens(visit), async { Ok(visit.forge.get::<Vec<Feature>>("features").await?) })?;
+        futures::try_join!(list_tokens(context), async { Ok(context.forge.get::<Vec<Feature>>("features").await?) })?;
     let body = html! {
         div.head { h1 { "Administration" } p.lead { "Tokens of users, features, and settings." } }
-        (token_section(visit, &tokens))
-        (feature_section(visit, &features))
-        (setting_section(visit, &settings))
+        (token_section(context, &tokens))
+        (feature_section(context, &features))
+        (setting_section(context, &settings))
     };
     Ok(Content::new("Administration", Section::Admin, body))
 }
 
-/// The tokens that the visitor looks for, or why they are not listed: the API reads as many users at most, and the rest
-/// of the page does without them.
-async fn list_tokens(visit: &Visit<'_>) -> Result<Result<TokenPage, String>, PageError> {
-    let text = |name: &str| visit.params.text(name).unwrap_or_default();
+/// The tokens that the visitor searches for, or the reason why they are not listed. The API limits the users that it
+/// reads, and the rest of the page does not need the tokens.
+async fn list_tokens(context: &PageContext<'_>) -> Result<Result<TokenPage, String>, PageError> {
+    let text = |name: &str| context.params.text(name).unwrap_or_default();
     let of_user = match text("user").trim() {
         "" => String::new(),
-        user => match find_user_id(visit, user).await? {
+        user => match find_user_id(context, user).await? {
             Some(id) => format!("&user_id={}", encode(&id)),
             None => return Ok(Err(format!("There is no user {user}."))),
         },
     };
-    let (search, page) = (encode(text("q")), visit.page()?);
+    let (search, page) = (encode(text("q")), context.page()?);
     let path = format!("personal_access_tokens?state=active&search={search}&page={page}&per_page={PAGE}{of_user}");
-    let answer = match visit.forge.send(Method::GET, &path, None).await {
+    let answer = match context.forge.send(Method::GET, &path, None).await {
         Err(ForgeError::Refused { status: StatusCode::BAD_REQUEST, reason, .. }) => return Ok(Err(reason)),
         answer => answer?,
     };
     let has_next = answer.number("x-next-page").is_some();
     let tokens: Vec<Token> = answer.json()?;
-    visit.require_entries(page, tokens.is_empty())?;
-    let users = users(visit, &tokens).await?;
+    context.require_entries(page, tokens.is_empty())?;
+    let users = users(context, &tokens).await?;
     Ok(Ok(TokenPage { tokens, users, page, has_next }))
 }
 
 /// The id of the user with this id or username.
-async fn find_user_id(visit: &Visit<'_>, user: &str) -> Result<Option<String>, PageError> {
+async fn find_user_id(context: &PageContext<'_>, user: &str) -> Result<Option<String>, PageError> {
     #[derive(Deserialize)]
     struct Found {
         id: u64,
@@ -97,26 +97,26 @@ async fn find_user_id(visit: &Visit<'_>, user: &str) -> Result<Option<String>, P
     if user.bytes().all(|byte| byte.is_ascii_digit()) {
         return Ok(Some(user.to_owned()));
     }
-    let found: Vec<Found> = visit.forge.get(&format!("users?username={}", encode(user))).await?;
+    let found: Vec<Found> = context.forge.get(&format!("users?username={}", encode(user))).await?;
     Ok(found.first().map(|found| found.id.to_string()))
 }
 
-/// The names of the users whose tokens these are.
-async fn users(visit: &Visit<'_>, tokens: &[Token]) -> Result<BTreeMap<u64, String>, PageError> {
+/// The usernames of the tokens' users.
+async fn users(context: &PageContext<'_>, tokens: &[Token]) -> Result<BTreeMap<u64, String>, PageError> {
     let ids: BTreeSet<u64> = tokens.iter().map(|token| token.user_id).collect();
     let users = try_join_all(ids.into_iter().map(async |id| {
-        let user: Option<User> = visit.forge.find(&format!("users/{id}")).await?;
+        let user: Option<User> = context.forge.find(&format!("users/{id}")).await?;
         Ok::<_, PageError>(user.map(|user| (id, user.username)))
     }));
     Ok(users.await?.into_iter().flatten().collect())
 }
 
-fn token_section(visit: &Visit<'_>, page: &Result<TokenPage, String>) -> Markup {
-    let [search, user] = ["q", "user"].map(|name| visit.params.text(name).unwrap_or_default());
+fn token_section(context: &PageContext<'_>, page: &Result<TokenPage, String>) -> Markup {
+    let [search, user] = ["q", "user"].map(|name| context.params.text(name).unwrap_or_default());
     html! {
         section.card #tokens aria-label="Tokens" {
             h2 { "Active tokens" }
-            form.actions action=(visit.link(route::ADMIN)) {
+            form.actions action=(context.link(route::ADMIN)) {
                 label { "Search by name" input type="search" name="q" value=(search); }
                 label { "User, by id or username" input type="search" name="user" value=(user); }
                 button.quiet { "Search" }
@@ -124,18 +124,18 @@ fn token_section(visit: &Visit<'_>, page: &Result<TokenPage, String>) -> Markup 
             p {}
             @match page {
                 Ok(page) => {
-                    (token_table(visit, page))
+                    (token_table(context, page))
                     (pages(page.page, page.has_next, |page| {
                         let list = format_args!("{}?q={}&user={}&page={page}", route::ADMIN, encode(search), encode(user));
-                        visit.link(list)
+                        context.link(list)
                     }))
                 }
                 Err(reason) => p.alert.error role="alert" { "These tokens cannot be listed: " bdi { (reason) } }
             }
             details {
                 summary { "Make a token for a user" }
-                form method="post" action=(visit.link(route::ADMIN)) {
-                    (form_token(visit.visitor))
+                form method="post" action=(context.link(route::ADMIN)) {
+                    (form_token(context.visitor))
                     div.fields {
                         label { "User, by id or username" input name="user" required; }
                         label { "Name of the token" input name="name" required maxlength="255"; }
@@ -155,7 +155,7 @@ fn token_section(visit: &Visit<'_>, page: &Result<TokenPage, String>) -> Markup 
     }
 }
 
-fn token_table(visit: &Visit<'_>, page: &TokenPage) -> Markup {
+fn token_table(context: &PageContext<'_>, page: &TokenPage) -> Markup {
     let columns = ["Name", "User", "Scopes", "Expires", "Last used", "Revoke"].map(Column::text);
     layout::table(
         "Table of tokens",
@@ -172,8 +172,8 @@ fn token_table(visit: &Visit<'_>, page: &TokenPage) -> Markup {
                     }
                     td {
                         @if token.active && !token.revoked {
-                            form.inline method="post" action=(visit.link(route::ADMIN)) data-confirm="Revoke this token? Its user is refused at once." {
-                                (form_token(visit.visitor))
+                            form.inline method="post" action=(context.link(route::ADMIN)) data-confirm="Revoke this token? Its user is refused at once." {
+                                (form_token(context.visitor))
                                 input type="hidden" name="id" value=(token.id);
                                 button.danger name="action" value="revoke" aria-label={
                                     "Revoke the token " (token.name)
@@ -188,7 +188,7 @@ fn token_table(visit: &Visit<'_>, page: &TokenPage) -> Markup {
     )
 }
 
-fn feature_section(visit: &Visit<'_>, features: &[Feature]) -> Markup {
+fn feature_section(context: &PageContext<'_>, features: &[Feature]) -> Markup {
     html! {
         section.card #features aria-label="Features" {
             h2 { "Features" }
@@ -208,8 +208,8 @@ fn feature_section(visit: &Visit<'_>, features: &[Feature]) -> Markup {
                             }
                         }
                         td {
-                            form.inline method="post" action=(visit.link(route::ADMIN)) {
-                                (form_token(visit.visitor))
+                            form.inline method="post" action=(context.link(route::ADMIN)) {
+                                (form_token(context.visitor))
                                 input type="hidden" name="feature" value=(feature.name);
                                 @let is_on = feature.state == "on";
                                 input type="hidden" name="value" value=(if is_on { "false" } else { "true" });
@@ -222,8 +222,8 @@ fn feature_section(visit: &Visit<'_>, features: &[Feature]) -> Markup {
                     }
                 }
             }))
-            form method="post" action=(visit.link(route::ADMIN)) {
-                (form_token(visit.visitor))
+            form method="post" action=(context.link(route::ADMIN)) {
+                (form_token(context.visitor))
                 div.actions {
                     label { "Another feature" input name="feature" required pattern="[A-Za-z0-9_.:\\/\\-]+"; }
                     input type="hidden" name="value" value="true";
@@ -234,7 +234,7 @@ fn feature_section(visit: &Visit<'_>, features: &[Feature]) -> Markup {
     }
 }
 
-fn setting_section(visit: &Visit<'_>, settings: &Map<String, Value>) -> Markup {
+fn setting_section(context: &PageContext<'_>, settings: &Map<String, Value>) -> Markup {
     html! {
         section.card #settings aria-label="Settings" {
             h2 { "Settings" }
@@ -246,8 +246,8 @@ fn setting_section(visit: &Visit<'_>, settings: &Map<String, Value>) -> Markup {
                     }
                 }))
             }
-            form method="post" action=(visit.link(route::ADMIN)) {
-                (form_token(visit.visitor))
+            form method="post" action=(context.link(route::ADMIN)) {
+                (form_token(context.visitor))
                 div.actions {
                     label { "Setting" input name="setting" required list="setting-names"; }
                     datalist #setting-names { @for name in settings.keys() { option value=(name) {} } }
@@ -266,7 +266,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-pub async fn submit(visit: &Visit<'_>, form: &Params) -> Result<Alert, PageError> {
+pub async fn submit(context: &PageContext<'_>, form: &Params) -> Result<Alert, PageError> {
     let field = |field: &str| {
         let missing = || PageError::Invalid(format!("The field “{field}” is missing."));
         form.text(field).map(str::trim).filter(|value| !value.is_empty()).ok_or_else(missing)
@@ -280,7 +280,7 @@ pub async fn submit(visit: &Visit<'_>, form: &Params) -> Result<Alert, PageError
             if let (Some(end), Some(body)) = (form.text("expires_at"), body.as_object_mut()) {
                 body.insert("expires_at".to_owned(), end.into());
             }
-            let answer = visit.forge.send(Method::POST, "personal_access_tokens", Some(&body)).await?;
+            let answer = context.forge.send(Method::POST, "personal_access_tokens", Some(&body)).await?;
             let made: Value = answer.json()?;
             let secret = made.get("token").and_then(Value::as_str).map(str::to_owned);
             let end = made.get("expires_at").and_then(Value::as_str);
@@ -290,19 +290,19 @@ pub async fn submit(visit: &Visit<'_>, form: &Params) -> Result<Alert, PageError
         }
         "revoke" => {
             let id = field("id")?;
-            visit.forge.send(Method::DELETE, &format!("personal_access_tokens/{}", encode(id)), None).await?;
+            context.forge.send(Method::DELETE, &format!("personal_access_tokens/{}", encode(id)), None).await?;
             Ok(Alert::success("The token is revoked."))
         }
         "switch" => {
             let (feature, value) = (field("feature")?, field("value")?);
             let path = format!("features/{}", encode(feature));
-            visit.forge.send(Method::POST, &path, Some(&json!({"value": value == "true"}))).await?;
+            context.forge.send(Method::POST, &path, Some(&json!({"value": value == "true"}))).await?;
             Ok(Alert::success(format!("The feature {feature} is {}.", if value == "true" { "on" } else { "off" })))
         }
         "set" => {
             let (setting, text) = (field("setting")?, form.text("value").unwrap_or_default());
             let value = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
-            visit.forge.send(Method::PUT, "application/settings", Some(&json!({setting: value}))).await?;
+            context.forge.send(Method::PUT, "application/settings", Some(&json!({setting: value}))).await?;
             Ok(Alert::success(format!("The setting {setting} is changed.")))
         }
         _ => Err(PageError::Invalid("This form asks for something unknown.".to_owned())),

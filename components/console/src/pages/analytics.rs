@@ -2,8 +2,8 @@
 
 use crate::forge::ForgeError;
 use crate::layout::{self, Column, Content, Section, code_line, empty, scope_links, shell_word};
+use crate::page_context::{PageContext, PageError};
 use crate::route::{self, Scope};
-use crate::visit::{PageError, Visit};
 use http::{Method, StatusCode};
 use kit::path::encode;
 use maud::{Markup, html};
@@ -15,7 +15,7 @@ use widgets::chart::{Chart, Form, Quantity, Series};
 const MAX_ROWS: u64 = 500;
 const CHARTED_ROWS: usize = 60;
 
-/// After how many seconds a page whose result is still being computed looks again.
+/// After how many seconds a page is reloaded while its result is being computed.
 const REFRESH_SECONDS: u32 = 3;
 
 const GRANULARITIES: [&str; 5] = ["day", "week", "month", "quarter", "year"];
@@ -54,14 +54,14 @@ impl Member {
     }
 }
 
-pub async fn show(visit: &Visit<'_>, project: &str) -> Result<Content, PageError> {
-    let scope = visit.named(Scope::Project(project.to_owned())).await?;
+pub async fn show(context: &PageContext<'_>, project: &str) -> Result<Content, PageError> {
+    let scope = context.resolve(Scope::Project(project.to_owned())).await?;
     let (_, project) = scope.parameter().ok_or(PageError::NotFound)?;
     let endpoint = |name: &str| format!("projects/{}/product_analytics/request/{name}", encode(project));
-    let meta: Result<Meta, _> = visit.forge.get(&endpoint("meta")).await;
+    let meta: Result<Meta, _> = context.forge.get(&endpoint("meta")).await;
     let frame = |body: Markup| {
         html! {
-            (scope_links(visit.visitor, &scope, Section::Other))
+            (scope_links(context.visitor, &scope, Section::Other))
             div.head { h1 { "Product analytics" } }
             (body)
         }
@@ -70,21 +70,21 @@ pub async fn show(visit: &Visit<'_>, project: &str) -> Result<Content, PageError
     let meta = match meta {
         Ok(meta) => meta,
         Err(error) if error.status() == StatusCode::NOT_FOUND => {
-            // A visitor who may not know of the project gets 404, too.
-            let known: Option<Value> = visit.forge.find(&format!("projects/{}", encode(project))).await?;
+            // A visitor who may not see the project gets 404, too.
+            let known: Option<Value> = context.forge.find(&format!("projects/{}", encode(project))).await?;
             known.ok_or(PageError::NotFound)?;
-            return Ok(Content::new(title, Section::Other, frame(how_to_connect(visit))));
+            return Ok(Content::new(title, Section::Other, frame(how_to_connect(context))));
         }
         Err(error) => return Err(error.into()),
     };
-    let query = query(visit, &meta)?;
+    let query = query(context, &meta)?;
     let mut content = Content::new(title, Section::Other, html! {});
     let result = match &query {
         None => html! {},
         Some(query) => {
-            let name = visit.choice("do", &["load", "dry-run"])?.unwrap_or("load");
+            let name = context.choice("do", &["load", "dry-run"])?.unwrap_or("load");
             let body = json!({ "query": query, "queryType": "multi" });
-            let answer = visit.forge.send(Method::POST, &endpoint(name), Some(&body)).await;
+            let answer = context.forge.send(Method::POST, &endpoint(name), Some(&body)).await;
             let shown = match answer {
                 Ok(answer) => {
                     let answer: Value = answer.json()?;
@@ -113,21 +113,21 @@ pub async fn show(visit: &Visit<'_>, project: &str) -> Result<Content, PageError
                     html! { div.alert.error role="alert" { p { (text) } } }
                 }
             };
-            html! { (shown) (as_curl(visit, &endpoint("load"), &body)) }
+            html! { (shown) (as_curl(context, &endpoint("load"), &body)) }
         }
     };
-    content.body = frame(html! { (form(visit, project, &meta)) (result) });
+    content.body = frame(html! { (form(context, project, &meta)) (result) });
     Ok(content)
 }
 
-fn how_to_connect(visit: &Visit<'_>) -> Markup {
+fn how_to_connect(context: &PageContext<'_>) -> Markup {
     html! {
         (empty("No analytics engine is connected", "An administrator connects one, for projects in groups:"))
         div.card {
             h2 { "Connect an engine" }
             p { "With an administrator's token, name the engine and its key, and open the feature:" }
-            (code_line(&format!("curl -X PUT -H \"PRIVATE-TOKEN: $TOKEN\" -d license=ultimate -d analytics_api_base_url=https://engine.example.com/ -d analytics_api_key=$KEY {}", route::public_endpoint(visit.base, "application/settings"))))
-            (code_line(&format!("curl -X POST -H \"PRIVATE-TOKEN: $TOKEN\" -d value=true {}", route::public_endpoint(visit.base, "features/product_analytics_features"))))
+            (code_line(&format!("curl -X PUT -H \"PRIVATE-TOKEN: $TOKEN\" -d license=ultimate -d analytics_api_base_url=https://engine.example.com/ -d analytics_api_key=$KEY {}", route::public_endpoint(context.base, "application/settings"))))
+            (code_line(&format!("curl -X POST -H \"PRIVATE-TOKEN: $TOKEN\" -d value=true {}", route::public_endpoint(context.base, "features/product_analytics_features"))))
             p.hint {
                 "The operator allows the engine's address with the variable " code { "analytics_upstream" }
                 "; any https address is allowed by default."
@@ -136,9 +136,9 @@ fn how_to_connect(visit: &Visit<'_>) -> Markup {
     }
 }
 
-/// The query of the form; `None` before a measure was chosen.
-fn query(visit: &Visit<'_>, meta: &Meta) -> Result<Option<Value>, PageError> {
-    let params = visit.params;
+/// The query of the form; `None` if no measure was chosen.
+fn query(context: &PageContext<'_>, meta: &Meta) -> Result<Option<Value>, PageError> {
+    let params = context.params;
     let chosen = |parameter: &str| params.list(parameter).unwrap_or_default();
     let (measures, dimensions, time) = (chosen("measures"), chosen("dimensions"), params.text("time"));
     if measures.is_empty() {
@@ -151,7 +151,7 @@ fn query(visit: &Visit<'_>, meta: &Meta) -> Result<Option<Value>, PageError> {
     if let Some(unknown) = measures.iter().chain(&dimensions).chain(&time).find(|name| !is_known(name)) {
         return Err(PageError::Invalid(format!("There is no measure or dimension “{unknown}”.")));
     }
-    let granularity = visit.choice("granularity", &GRANULARITIES)?;
+    let granularity = context.choice("granularity", &GRANULARITIES)?;
     let mut query = Map::new();
     query.insert("measures".into(), json!(measures));
     query.insert("dimensions".into(), json!(dimensions));
@@ -172,11 +172,11 @@ fn query(visit: &Visit<'_>, meta: &Meta) -> Result<Option<Value>, PageError> {
     Ok(Some(Value::Object(query)))
 }
 
-fn form(visit: &Visit<'_>, project: &str, meta: &Meta) -> Markup {
-    let chosen = |parameter: &str| visit.params.list(parameter).unwrap_or_default();
+fn form(context: &PageContext<'_>, project: &str, meta: &Meta) -> Markup {
+    let chosen = |parameter: &str| context.params.list(parameter).unwrap_or_default();
     let (measures, dimensions) = (chosen("measures"), chosen("dimensions"));
-    let time = visit.params.text("time").unwrap_or_default();
-    let granularity = visit.params.text("granularity").unwrap_or("day");
+    let time = context.params.text("time").unwrap_or_default();
+    let granularity = context.params.text("granularity").unwrap_or("day");
     let boxes = |name: &'static str, members: Vec<&Member>, chosen: &[&str]| {
         html! {
             @for member in members {
@@ -188,7 +188,7 @@ fn form(visit: &Visit<'_>, project: &str, meta: &Meta) -> Markup {
         }
     };
     html! {
-        form.card action=(visit.link(route::analytics(project))) {
+        form.card action=(context.link(route::analytics(project))) {
             div.fields {
                 @for cube in &meta.cubes {
                     fieldset {
@@ -214,8 +214,8 @@ fn form(visit: &Visit<'_>, project: &str, meta: &Meta) -> Markup {
                         @for step in GRANULARITIES { option value=(step) selected[step == granularity] { (step) } }
                     }
                 }
-                label { "From" input type="date" name="from" value=[visit.params.text("from")]; }
-                label { "To" input type="date" name="to" value=[visit.params.text("to")]; }
+                label { "From" input type="date" name="from" value=[context.params.text("from")]; }
+                label { "To" input type="date" name="to" value=[context.params.text("to")]; }
             }
             div.actions {
                 button name="do" value="load" { "Show" }
@@ -287,9 +287,9 @@ fn rows(meta: &Meta, query: &Value, answer: &Value) -> Markup {
     }
 }
 
-/// The same query for a terminal.
-fn as_curl(visit: &Visit<'_>, endpoint: &str, body: &Value) -> Markup {
-    let url = route::public_endpoint(visit.base, endpoint);
+/// The query as a command for a terminal.
+fn as_curl(context: &PageContext<'_>, endpoint: &str, body: &Value) -> Markup {
+    let url = route::public_endpoint(context.base, endpoint);
     let body = body.to_string();
     html! {
         details.card {

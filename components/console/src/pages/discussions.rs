@@ -1,7 +1,7 @@
-//! The discussions of a merge request, as the API tells them.
+//! The discussions of a merge request, from the API.
 
 use crate::forge::{Answer, ForgeError};
-use crate::visit::{PageError, Visit};
+use crate::page_context::{PageContext, PageError};
 use http::{Method, StatusCode};
 use kit::path::encode;
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 /// Discussions of one page.
 const DISCUSSIONS: u64 = 20;
 
-/// The most bytes of their JSON that a page is made of, if there are long ones among them.
+/// The most bytes of their JSON in a page, if they are loaded one by one.
 const MAX_BYTES: usize = 24 << 20;
 
 #[derive(Deserialize)]
@@ -60,18 +60,18 @@ pub struct Position {
 #[derive(Default)]
 pub struct DiscussionPage {
     pub discussions: Vec<Discussion>,
-    /// How many are too long to be shown.
+    /// How many discussions are too long to be shown.
     pub left_out: usize,
     pub page: u64,
     pub has_next: bool,
 }
 
 impl DiscussionPage {
-    /// The page of the visit. Discussions that are more than an answer can have together are asked for one by one, so
-    /// that a few long texts do not hide the others.
-    pub async fn load(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Self, PageError> {
-        let request = DiscussionRequest { visit, project, iid };
-        let page = visit.page()?;
+    /// The requested page. If its discussions are too long for one answer, they are loaded one by one, so that a few
+    /// long texts do not hide the others.
+    pub async fn load(context: &PageContext<'_>, project: &str, iid: &str) -> Result<Self, PageError> {
+        let request = DiscussionRequest { context, project, iid };
+        let page = context.page()?;
         let answer = match request.send(DISCUSSIONS, page).await {
             Err(error) if is_too_long(&error) => return request.load_each(page).await,
             answer => answer?,
@@ -81,7 +81,7 @@ impl DiscussionPage {
 }
 
 struct DiscussionRequest<'a> {
-    visit: &'a Visit<'a>,
+    context: &'a PageContext<'a>,
     project: &'a str,
     iid: &'a str,
 }
@@ -90,7 +90,7 @@ impl DiscussionRequest<'_> {
     async fn send(&self, per_page: u64, page: u64) -> Result<Answer, ForgeError> {
         let (project, iid) = (encode(self.project), encode(self.iid));
         let path = format!("projects/{project}/merge_requests/{iid}/discussions?per_page={per_page}&page={page}");
-        self.visit.forge.send(Method::GET, &path, None).await
+        self.context.forge.send(Method::GET, &path, None).await
     }
 
     async fn load_each(&self, page: u64) -> Result<DiscussionPage, PageError> {

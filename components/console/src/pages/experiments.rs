@@ -2,7 +2,7 @@
 
 use crate::layout::{self, Column, Content, Section, empty};
 use crate::markdown::web_url;
-use crate::visit::{PageError, Visit};
+use crate::page_context::{PageContext, PageError};
 use http::StatusCode;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -37,13 +37,14 @@ struct Gate {
     value: Value,
 }
 
-pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
-    let experiments: Vec<Experiment> = visit.forge.get("experiments").await.map_err(|error| match error.status() {
-        StatusCode::FORBIDDEN if !error.is_missing_scope() => PageError::Forbidden(
-            "Experiments are shown to the members of the group that the setting operator_group names.".to_owned(),
-        ),
-        _ => error.into(),
-    })?;
+pub async fn show(context: &PageContext<'_>) -> Result<Content, PageError> {
+    let experiments: Vec<Experiment> =
+        context.forge.get("experiments").await.map_err(|error| match error.status() {
+            StatusCode::FORBIDDEN if !error.is_missing_scope() => PageError::Forbidden(
+                "Experiments are shown to the members of the group that the setting operator_group names.".to_owned(),
+            ),
+            _ => error.into(),
+        })?;
     let body = html! {
         div.head { h1 { "Experiments" } p.lead { "What is being tried out, and for whom it is on." } }
         @if experiments.is_empty() {

@@ -1,8 +1,8 @@
 //! The start page: a search over the packages that the visitor may read.
 
 use crate::layout::{self, Content, Section, empty, number, pages};
+use crate::page_context::{PageContext, PageError};
 use crate::route::{self, Scope};
-use crate::visit::{PageError, Visit};
 use kit::path::encode;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 /// Results of one page.
 const PAGE: u64 = 20;
 
-/// The most results of one answer. If all packages fit into it, they are shown by time.
+/// The most results of one answer. If all packages fit into it, the newest are shown first.
 const MAX_ANSWER: u64 = 250;
 
 #[derive(Deserialize)]
@@ -45,23 +45,23 @@ struct Publisher {
     username: String,
 }
 
-/// The search in a scope for the text of the visit.
-pub async fn search(visit: &Visit<'_>, scope: &Scope) -> Result<SearchResult, PageError> {
-    let text = visit.params.text("q").unwrap_or_default();
-    let page = visit.page()?;
+/// The search in a scope for the text in the query string.
+pub async fn search(context: &PageContext<'_>, scope: &Scope) -> Result<SearchResult, PageError> {
+    let text = context.params.text("q").unwrap_or_default();
+    let page = context.page()?;
     let from = (page - 1) * PAGE;
     let ask = async |size: u64, from: u64| -> Result<SearchResult, PageError> {
         let query = format!("text={}&size={size}&from={from}", encode(text));
-        Ok(visit.forge.get(&format!("{}/-/v1/search?{query}", route::registry(scope))).await?)
+        Ok(context.forge.get(&format!("{}/-/v1/search?{query}", route::registry(scope))).await?)
     };
     let page_of = |found: SearchResult| -> Result<SearchResult, PageError> {
-        visit.require_entries(page, found.objects.is_empty())?;
+        context.require_entries(page, found.objects.is_empty())?;
         Ok(SearchResult { page, ..found })
     };
     if !text.is_empty() {
         return page_of(ask(PAGE, from).await?);
     }
-    // Without words all results are equally good: the newest first.
+    // Without words all results score equally, so the newest come first.
     let mut found = ask(MAX_ANSWER, 0).await?;
     if found.total > MAX_ANSWER {
         return page_of(ask(PAGE, from).await?);
@@ -74,8 +74,8 @@ pub async fn search(visit: &Visit<'_>, scope: &Scope) -> Result<SearchResult, Pa
 }
 
 /// The results, with links to their pages. `link` is the address of this page without its parameters.
-pub fn results(visit: &Visit<'_>, scope: &Scope, found: &SearchResult, link: &str) -> Markup {
-    let text = visit.params.text("q").unwrap_or_default();
+pub fn results(context: &PageContext<'_>, scope: &Scope, found: &SearchResult, link: &str) -> Markup {
+    let text = context.params.text("q").unwrap_or_default();
     let page = found.page;
     html! {
         div #results aria-live="polite" {
@@ -93,7 +93,7 @@ pub fn results(visit: &Visit<'_>, scope: &Scope, found: &SearchResult, link: &st
                 ul.list {
                     @for Hit { package } in &found.objects {
                         li {
-                            h2 { a href=(visit.link(route::package(&package.name, scope))) { bdi { (package.name) } } }
+                            h2 { a href=(context.link(route::package(&package.name, scope))) { bdi { (package.name) } } }
                             " " span.badge { bdi { (package.version) } }
                             @if let Some(description) = &package.description { p { bdi { (description) } } }
                             div.meta {
@@ -108,28 +108,28 @@ pub fn results(visit: &Visit<'_>, scope: &Scope, found: &SearchResult, link: &st
                 }
                 (pages(page, page * PAGE < found.total, |page| {
                     let join = if link.contains('?') { '&' } else { '?' };
-                    visit.link(format_args!("{link}{join}q={}&page={page}", encode(text)))
+                    context.link(format_args!("{link}{join}q={}&page={page}", encode(text)))
                 }))
             }
         }
     }
 }
 
-/// The form of the search. `scope` keeps its place.
-pub fn form(visit: &Visit<'_>, action: &str, scope: &Scope) -> Markup {
+/// The form of the search, which keeps `scope`.
+pub fn form(context: &PageContext<'_>, action: &str, scope: &Scope) -> Markup {
     html! {
-        form.search action=(visit.link(action)) role="search" data-live {
+        form.search action=(context.link(action)) role="search" data-live {
             @if let Some((name, value)) = scope.parameter() { input type="hidden" name=(name) value=(value); }
-            input type="search" name="q" value=[visit.params.text("q")] placeholder="Search packages by name, words, or scope:name" aria-label="Search packages";
+            input type="search" name="q" value=[context.params.text("q")] placeholder="Search packages by name, words, or scope:name" aria-label="Search packages";
             button { "Search" }
         }
     }
 }
 
-pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
+pub async fn show(context: &PageContext<'_>) -> Result<Content, PageError> {
     let scope = Scope::Instance;
-    let found = search(visit, &scope).await?;
-    let is_searching = visit.params.text("q").is_some();
+    let found = search(context, &scope).await?;
+    let is_searching = context.params.text("q").is_some();
     let body = html! {
         div.hero {
             h1 { "Packages of your forge" }
@@ -138,9 +138,9 @@ pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
                     "npm packages, counts of issues, merge requests with suggestions, and analytics of your projects, in one small server."
                 }
             }
-            (form(visit, route::HOME, &scope))
+            (form(context, route::HOME, &scope))
         }
-        (results(visit, &scope, &found, route::HOME))
+        (results(context, &scope, &found, route::HOME))
     };
     Ok(Content::new("Packages", Section::Packages, body))
 }

@@ -1,8 +1,8 @@
 //! Counts of issues: by filters, by month, and for labels and milestones side by side.
 
 use crate::layout::{self, Column, Content, Section, number, scope_links};
+use crate::page_context::{PageContext, PageError};
 use crate::route::{self, Scope};
-use crate::visit::{PageError, Visit};
 use futures::future::try_join_all;
 use http::StatusCode;
 use kit::Timestamp;
@@ -47,46 +47,50 @@ struct Counts {
     closed: u64,
 }
 
-/// The filters of this visit, as parameters of the API.
-fn filters(visit: &Visit<'_>) -> Result<Vec<(&'static str, String)>, PageError> {
-    let given = FILTERS.iter().filter_map(|(name, ..)| Some((*name, visit.params.text(name)?.trim().to_owned())));
+/// The filters in the query string, as parameters of the API.
+fn filters(context: &PageContext<'_>) -> Result<Vec<(&'static str, String)>, PageError> {
+    let given = FILTERS.iter().filter_map(|(name, ..)| Some((*name, context.params.text(name)?.trim().to_owned())));
     let mut filters: Vec<_> = given.filter(|(_, value)| !value.is_empty()).collect();
     // Without it, the API counts only the caller's own issues.
-    let whose = visit.choice("scope", &["all", "created_by_me", "assigned_to_me"])?;
+    let whose = context.choice("scope", &["all", "created_by_me", "assigned_to_me"])?;
     filters.push(("scope", whose.unwrap_or("all").to_owned()));
-    if let Some(confidential) = visit.choice("confidential", &["yes", "no"])? {
+    if let Some(confidential) = context.choice("confidential", &["yes", "no"])? {
         filters.push(("confidential", (confidential == "yes").to_string()));
     }
     Ok(filters)
 }
 
-async fn count(visit: &Visit<'_>, scope: &Scope, filters: &[(&'static str, String)]) -> Result<Counts, PageError> {
+async fn count(
+    context: &PageContext<'_>,
+    scope: &Scope,
+    filters: &[(&'static str, String)],
+) -> Result<Counts, PageError> {
     let pairs = filters.iter().map(|(name, value)| format!("{}={}", encode(name), encode(value)));
     let query = pairs.collect::<Vec<_>>().join("&");
-    let answer: Answer = visit.forge.get(&format!("{}?{query}", route::issues_statistics(scope))).await?;
+    let answer: Answer = context.forge.get(&format!("{}?{query}", route::issues_statistics(scope))).await?;
     Ok(answer.statistics.counts)
 }
 
-/// The filters, with `more` in the place of the ones of the same name.
+/// The filters, with `more` in place of filters of equal names.
 fn with(filters: &[(&'static str, String)], more: &[(&'static str, String)]) -> Vec<(&'static str, String)> {
     let kept = filters.iter().filter(|(name, _)| !more.iter().any(|(other, _)| other == name));
     kept.chain(more).cloned().collect()
 }
 
-pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
-    let scope = visit.scope().await?;
-    let filters = filters(visit)?;
-    // First, because of a limit on searches the others may use up all that is left.
-    let counts = count(visit, &scope, &filters).await?;
+pub async fn show(context: &PageContext<'_>) -> Result<Content, PageError> {
+    let scope = context.scope().await?;
+    let filters = filters(context)?;
+    // This count comes first, because the other counts may exhaust a limit on searches.
+    let counts = count(context, &scope, &filters).await?;
     let (months, compared) = futures::try_join!(
-        unless_limited(by_month(visit, &scope, &filters)),
-        unless_limited(compare(visit, &scope, &filters))
+        unless_limited(by_month(context, &scope, &filters)),
+        unless_limited(compare(context, &scope, &filters))
     )?;
     let title = scope.parameter().map_or_else(|| "Issues".to_owned(), |(_, path)| format!("Issues of {path}"));
     let body = html! {
-        (scope_links(visit.visitor, &scope, Section::Issues))
+        (scope_links(context.visitor, &scope, Section::Issues))
         div.head { h1 { bdi { (title) } } p.lead { "How many there are, among those that you may see." } }
-        (form(visit, &scope))
+        (form(context, &scope))
         div.counts {
             div { "All" strong { (number(counts.all)) } }
             div { "Open" strong { (number(counts.opened)) } }
@@ -101,7 +105,7 @@ pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
     Ok(Content::new(title, Section::Issues, body))
 }
 
-/// A part of the page, which needs many counts, or a note in its place if they are more than the visitor may ask for.
+/// A part of the page, which needs many counts. If a rate limit refuses them, a hint replaces the part.
 async fn unless_limited(part: impl Future<Output = Result<Markup, PageError>>) -> Result<Markup, PageError> {
     match part.await {
         Err(PageError::Forge(error)) if error.status() == StatusCode::TOO_MANY_REQUESTS => {
@@ -111,9 +115,9 @@ async fn unless_limited(part: impl Future<Output = Result<Markup, PageError>>) -
     }
 }
 
-fn form(visit: &Visit<'_>, scope: &Scope) -> Markup {
+fn form(context: &PageContext<'_>, scope: &Scope) -> Markup {
     let choices = |name: &'static str, label: &'static str, choices: &[(&'static str, &'static str)]| {
-        let chosen = visit.params.text(name).unwrap_or_default();
+        let chosen = context.params.text(name).unwrap_or_default();
         html! {
             label { (label)
                 select name=(name) {
@@ -123,25 +127,25 @@ fn form(visit: &Visit<'_>, scope: &Scope) -> Markup {
         }
     };
     html! {
-        form.card action=(visit.link(route::ISSUES)) {
+        form.card action=(context.link(route::ISSUES)) {
             @if let Some((name, value)) = scope.parameter() { input type="hidden" name=(name) value=(value); }
             div.fields {
                 @for (name, label, example) in FILTERS {
                     label { (label)
                         @if name.starts_with("created_") {
-                            input type="date" name=(name) value=[visit.params.text(name)];
+                            input type="date" name=(name) value=[context.params.text(name)];
                         } @else {
-                            input name=(name) value=[visit.params.text(name)] placeholder=(example);
+                            input name=(name) value=[context.params.text(name)] placeholder=(example);
                         }
                     }
                 }
                 (choices("scope", "Whose", &[("all", "everybody's"), ("created_by_me", "created by me"), ("assigned_to_me", "assigned to me")]))
                 (choices("confidential", "Confidential", &[("", "any"), ("yes", "yes"), ("no", "no")]))
                 label {
-                    "Compare labels" input name="compare_labels" value=[visit.params.text("compare_labels")] placeholder="bug, feature, docs";
+                    "Compare labels" input name="compare_labels" value=[context.params.text("compare_labels")] placeholder="bug, feature, docs";
                 }
                 label {
-                    "Compare milestones" input name="compare_milestones" value=[visit.params.text("compare_milestones")] placeholder="1.0, 2.0";
+                    "Compare milestones" input name="compare_milestones" value=[context.params.text("compare_milestones")] placeholder="1.0, 2.0";
                 }
             }
             button { "Count" }
@@ -149,9 +153,13 @@ fn form(visit: &Visit<'_>, scope: &Scope) -> Markup {
     }
 }
 
-/// The issues that were created in each month, and how many of them are closed by now.
-async fn by_month(visit: &Visit<'_>, scope: &Scope, filters: &[(&'static str, String)]) -> Result<Markup, PageError> {
-    let months = months_until(&visit.now.to_date());
+/// The issues that were created in each month, and how many of them are closed now.
+async fn by_month(
+    context: &PageContext<'_>,
+    scope: &Scope,
+    filters: &[(&'static str, String)],
+) -> Result<Markup, PageError> {
+    let months = months_until(&context.now.to_date());
     let counts = try_join_all(months.windows(2).map(|pair| {
         let filters = match pair {
             [month, next] => in_month(filters, month, next),
@@ -159,7 +167,7 @@ async fn by_month(visit: &Visit<'_>, scope: &Scope, filters: &[(&'static str, St
         };
         async move {
             match filters {
-                Some(filters) => count(visit, scope, &filters).await,
+                Some(filters) => count(context, scope, &filters).await,
                 None => Ok(Counts::default()),
             }
         }
@@ -184,8 +192,8 @@ async fn by_month(visit: &Visit<'_>, scope: &Scope, filters: &[(&'static str, St
     Ok(html! { section.card aria-label="By month" { (chart.render()) } })
 }
 
-/// The filters for the issues among these that were created in a month; `None` if there are none. Both ends of
-/// a range of the API belong to it.
+/// The filters, restricted to issues created in a month; `None` if no issue can match. A range of the API includes both
+/// ends.
 fn in_month(filters: &[(&'static str, String)], month: &str, next: &str) -> Option<Vec<(&'static str, String)>> {
     let start = |month: &str| Timestamp::parse(&format!("{month}-01"));
     let given = |name| Timestamp::parse(&filters.iter().find(|(filter, _)| *filter == name)?.1);
@@ -207,15 +215,19 @@ fn months_until(date: &str) -> Vec<String> {
 }
 
 /// The counts for each of the labels and milestones that are to be compared.
-async fn compare(visit: &Visit<'_>, scope: &Scope, filters: &[(&'static str, String)]) -> Result<Markup, PageError> {
-    let list = |name| visit.params.list(name).unwrap_or_default().into_iter().map(str::to_owned).take(MAX_COMPARED);
+async fn compare(
+    context: &PageContext<'_>,
+    scope: &Scope,
+    filters: &[(&'static str, String)],
+) -> Result<Markup, PageError> {
+    let list = |name| context.params.list(name).unwrap_or_default().into_iter().map(str::to_owned).take(MAX_COMPARED);
     let wanted: Vec<(&'static str, String)> = list("compare_labels")
         .map(|label| ("labels", label))
         .chain(list("compare_milestones").map(|name| ("milestone", name)))
         .collect();
     let counts = try_join_all(wanted.iter().map(|wanted| {
         let filters = with(filters, std::slice::from_ref(wanted));
-        async move { count(visit, scope, &filters).await }
+        async move { count(context, scope, &filters).await }
     }))
     .await?;
     let largest = counts.iter().map(|counts| counts.all).max().unwrap_or_default() as f64;

@@ -4,9 +4,9 @@ use super::access_level::{self, DEVELOPER};
 use super::discussions::{Discussion, DiscussionPage, Note, Suggestion};
 use crate::layout::{self, Content, Section, empty, form_token};
 use crate::markdown::{self, Budget};
+use crate::page_context::{Alert, PageContext, PageError};
 use crate::plain;
 use crate::route::{self, Scope};
-use crate::visit::{Alert, PageError, Visit};
 use http::Method;
 use kit::params::Params;
 use kit::path::encode;
@@ -15,14 +15,14 @@ use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// The most bytes that the differences of a page take together, and the bytes of a line besides its text.
+/// The most bytes of all differences of a page, and the bytes of a line besides its text.
 const MAX_DIFFS: usize = 4 << 20;
 const MARKUP_OF_LINE: usize = 200;
 
 /// The id of the form that applies one suggestion.
 const SINGLE: &str = "apply-one";
 
-/// Suggestions that are applied at once.
+/// The most suggestions that are applied at once.
 const MAX_SUGGESTIONS: usize = 100;
 
 /// A merge request, as the list of merge requests has it; some services do not have the list.
@@ -39,27 +39,27 @@ struct MergeRequest {
     allow_collaboration: bool,
 }
 
-pub async fn show(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Content, PageError> {
+pub async fn show(context: &PageContext<'_>, project: &str, iid: &str) -> Result<Content, PageError> {
     let base = format!("projects/{}/merge_requests/{}", encode(project), encode(iid));
-    let scope = visit.named(Scope::Project(project.to_owned())).await?;
-    let (discussions, merge_request) = futures::try_join!(DiscussionPage::load(visit, project, iid), async {
-        Ok(visit.forge.find::<MergeRequest>(&base).await?)
+    let scope = context.resolve(Scope::Project(project.to_owned())).await?;
+    let (discussions, merge_request) = futures::try_join!(DiscussionPage::load(context, project, iid), async {
+        Ok(context.forge.find::<MergeRequest>(&base).await?)
     })?;
     let DiscussionPage { discussions, left_out, page, has_next } = discussions;
-    visit.require_entries(page, discussions.is_empty() && left_out == 0)?;
+    context.require_entries(page, discussions.is_empty() && left_out == 0)?;
     let title = merge_request.as_ref().and_then(|merge_request| merge_request.title.clone());
     let title = title.unwrap_or_else(|| format!("Merge request !{iid}"));
     let description = merge_request.as_ref().and_then(|merge_request| merge_request.description.as_deref());
-    let link = visit.link(route::merge_request(project, iid));
+    let link = context.link(route::merge_request(project, iid));
     // A form is about the discussions of its page.
     let action = if page > 1 { format!("{link}?page={page}") } else { link.clone() };
     let shown = shown(&discussions);
     let is_any_appliable =
         suggestions(&discussions).any(|suggestion| suggestion.appliable && shown.contains(&suggestion.id));
-    let can_apply = is_any_appliable && may_push(visit, project, merge_request.as_ref()).await?;
+    let can_apply = is_any_appliable && may_push(context, project, merge_request.as_ref()).await?;
     let budget = Budget::default();
     let body = html! {
-        (layout::scope_links(visit.visitor, &scope, Section::MergeRequests))
+        (layout::scope_links(context.visitor, &scope, Section::MergeRequests))
         div.head {
             h1 { bdi { (title) } " " span.soft { "!" (iid) } }
             @if let Some(MergeRequest { state, source_branch, target_branch, .. }) = &merge_request {
@@ -80,15 +80,15 @@ pub async fn show(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Content
             }
         }
         @if discussions.is_empty() && left_out == 0 { (empty("No discussions", "Comments with suggestions show up here.")) }
-        // A form of its own: Enter in a field presses the first button of the field's form.
+        // A separate form, because Enter in a field presses the first button of the field's form.
         @if can_apply {
-            form id=(SINGLE) method="post" action=(action) { (form_token(visit.visitor)) }
+            form id=(SINGLE) method="post" action=(action) { (form_token(context.visitor)) }
         }
         form method="post" action=(action) {
-            (form_token(visit.visitor))
+            (form_token(context.visitor))
             @for discussion in &discussions {
                 article.card id={ "discussion-" (discussion.id) } {
-                    @for note in &discussion.notes { (show_note(note, visit.visitor.is_signed_in, can_apply, &shown, &budget)) }
+                    @for note in &discussion.notes { (show_note(note, context.visitor.is_signed_in, can_apply, &shown, &budget)) }
                 }
             }
             @if can_apply {
@@ -112,9 +112,13 @@ fn suggestions(discussions: &[Discussion]) -> impl Iterator<Item = &Suggestion> 
     discussions.iter().flat_map(|discussion| &discussion.notes).flat_map(|note| &note.suggestions)
 }
 
-/// Whether the visitor may push to the source branch, as far as access levels tell: a Developer of the source
-/// project, or of the target project if the author lets its members do so.
-async fn may_push(visit: &Visit<'_>, project: &str, merge_request: Option<&MergeRequest>) -> Result<bool, PageError> {
+/// Whether the visitor may push to the source branch, judged by access levels. Developers of the source project may.
+/// Developers of the target project may if the author allows it.
+async fn may_push(
+    context: &PageContext<'_>,
+    project: &str,
+    merge_request: Option<&MergeRequest>,
+) -> Result<bool, PageError> {
     let (source, target, is_shared) = match merge_request {
         Some(merge_request) => {
             (merge_request.source_project_id, merge_request.target_project_id, merge_request.allow_collaboration)
@@ -122,16 +126,16 @@ async fn may_push(visit: &Visit<'_>, project: &str, merge_request: Option<&Merge
         None => (None, None, false),
     };
     let source_id = source.map_or_else(|| project.to_owned(), |id| id.to_string());
-    let Some(rights) = access_level::load(visit, &source_id).await? else { return Ok(false) };
+    let Some(rights) = access_level::load(context, &source_id).await? else { return Ok(false) };
     if rights.level >= DEVELOPER || !is_shared || source == target {
         return Ok(rights.level >= DEVELOPER);
     }
-    let target = access_level::load(visit, project).await?;
+    let target = access_level::load(context, project).await?;
     Ok(target.is_some_and(|rights| rights.level >= DEVELOPER))
 }
 
-/// The suggestions whose differences a page shows: one after the other, as long as they fit. Only these are applied
-/// from the page.
+/// The suggestions whose differences a page shows, in order, as long as they fit. The page applies only these
+/// suggestions.
 fn shown(discussions: &[Discussion]) -> BTreeSet<u64> {
     let mut left = MAX_DIFFS;
     let fits = |suggestion: &&Suggestion| match left.checked_sub(suggestion.markup_size()) {
@@ -195,7 +199,7 @@ fn show_note(note: &Note, is_signed_in: bool, can_apply: bool, shown: &BTreeSet<
     }
 }
 
-/// A suggestion as a diff: the lines as they are, and as they would be.
+/// A suggestion as a diff: the current lines, and the suggested lines.
 fn diff(file: Option<&str>, suggestion: &Suggestion) -> Markup {
     let Suggestion { from_line, from_content, to_content, .. } = suggestion;
     let file = file.unwrap_or("the file");
@@ -221,7 +225,7 @@ fn diff(file: Option<&str>, suggestion: &Suggestion) -> Markup {
     }
 }
 
-pub async fn submit(visit: &Visit<'_>, project: &str, iid: &str, form: &Params) -> Result<Alert, PageError> {
+pub async fn submit(context: &PageContext<'_>, project: &str, iid: &str, form: &Params) -> Result<Alert, PageError> {
     let message = form.text("commit_message").map(str::trim).filter(|message| !message.is_empty());
     let given = match form.text("one") {
         Some(id) => vec![id],
@@ -235,16 +239,16 @@ pub async fn submit(visit: &Visit<'_>, project: &str, iid: &str, form: &Params) 
     if ids.len() > MAX_SUGGESTIONS {
         return Err(PageError::Invalid(format!("At most {MAX_SUGGESTIONS} suggestions are applied at once.")));
     }
-    check_shown(visit, project, iid, &ids).await?;
+    check_shown(context, project, iid, &ids).await?;
     match ids.as_slice() {
         [id] => {
             let path = format!("suggestions/{id}/apply");
-            visit.forge.send(Method::PUT, &path, Some(&json!({ "commit_message": message }))).await?;
+            context.forge.send(Method::PUT, &path, Some(&json!({ "commit_message": message }))).await?;
             Ok(Alert::success(format!("Suggestion {id} is applied, as one commit on its branch.")))
         }
         _ => {
             let body = json!({ "ids": ids, "commit_message": message });
-            visit.forge.send(Method::PUT, "suggestions/batch_apply", Some(&body)).await?;
+            context.forge.send(Method::PUT, "suggestions/batch_apply", Some(&body)).await?;
             Ok(Alert::success(format!("{} suggestions are applied, as one commit.", ids.len())))
         }
     }
@@ -252,8 +256,8 @@ pub async fn submit(visit: &Visit<'_>, project: &str, iid: &str, form: &Params) 
 
 /// Refuses suggestions that the page of the form does not show, such as suggestions of another merge request: the
 /// visitor has not seen them.
-async fn check_shown(visit: &Visit<'_>, project: &str, iid: &str, ids: &[u64]) -> Result<(), PageError> {
-    let shown = shown(&DiscussionPage::load(visit, project, iid).await?.discussions);
+async fn check_shown(context: &PageContext<'_>, project: &str, iid: &str, ids: &[u64]) -> Result<(), PageError> {
+    let shown = shown(&DiscussionPage::load(context, project, iid).await?.discussions);
     match ids.iter().find(|id| !shown.contains(id)) {
         Some(id) => Err(PageError::Invalid(format!("Suggestion {id} is not on this page of this merge request."))),
         None => Ok(()),
@@ -293,7 +297,7 @@ mod tests {
         let (frame, _) = sizes("");
         for text in ["", "a", "<&>\"\n", "\u{202e}\u{200b}", &"a\n".repeat(1000), &"\u{10ffff}<".repeat(100)] {
             let (size, most) = sizes(text);
-            // The warning is there once.
+            // The warning adds up to 400 bytes once.
             assert!(size - frame <= most + 400, "{text:?}: {size} > {most}");
         }
     }

@@ -1,18 +1,18 @@
 //! The merge requests of a project.
 
 use crate::layout::{self, Content, Section, empty, number, pages, scope_links};
+use crate::page_context::{PageContext, PageError};
 use crate::plain;
 use crate::route::{self, Scope};
-use crate::visit::{PageError, Visit};
 use http::Method;
 use kit::path::encode;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-/// Merge requests of one page. So many fit into an answer even if each has the longest description.
+/// Merge requests of one page: an answer has room for them even if each has the longest description.
 const PAGE: u64 = 15;
 
-/// The states that can be asked for, and their names; the first is the default.
+/// The states of the filter, and their names; the first is the default.
 const STATES: [(&str, &str); 4] = [("opened", "Open"), ("merged", "Merged"), ("closed", "Closed"), ("all", "All")];
 
 #[derive(Deserialize)]
@@ -33,32 +33,32 @@ struct Author {
     name: String,
 }
 
-pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
-    let given = visit.params.text("project").ok_or(PageError::NotFound)?;
-    let scope = visit.named(Scope::Project(given.to_owned())).await?;
+pub async fn show(context: &PageContext<'_>) -> Result<Content, PageError> {
+    let given = context.params.text("project").ok_or(PageError::NotFound)?;
+    let scope = context.resolve(Scope::Project(given.to_owned())).await?;
     let (_, project) = scope.parameter().ok_or(PageError::NotFound)?;
-    let search = visit.params.text("q").unwrap_or_default();
+    let search = context.params.text("q").unwrap_or_default();
     let states @ [default, ..] = STATES.map(|(state, _)| state);
-    let state = visit.choice("state", &states)?.unwrap_or(default);
-    let page = visit.page()?;
+    let state = context.choice("state", &states)?.unwrap_or(default);
+    let page = context.page()?;
     let path = format!(
         "projects/{}/merge_requests?state={state}&search={}&page={page}&per_page={PAGE}",
         encode(project),
         encode(search)
     );
-    let answer = visit.forge.send(Method::GET, &path, None).await?;
+    let answer = context.forge.send(Method::GET, &path, None).await?;
     let merge_requests: Vec<MergeRequest> = answer.json()?;
-    visit.require_entries(page, merge_requests.is_empty())?;
+    context.require_entries(page, merge_requests.is_empty())?;
     let has_next = answer.number("x-next-page").is_some();
     let link = |state: &str, page: u64| {
         let list = route::merge_request_list(&scope);
-        visit.link(format_args!("{list}&state={state}&q={}&page={page}", encode(search)))
+        context.link(format_args!("{list}&state={state}&q={}&page={page}", encode(search)))
     };
     let title = format!("Merge requests of {project}");
     let body = html! {
-        (scope_links(visit.visitor, &scope, Section::MergeRequests))
+        (scope_links(context.visitor, &scope, Section::MergeRequests))
         div.head { h1 { "Merge requests" } }
-        form.search action=(visit.link(route::MERGE_REQUESTS)) role="search" data-live {
+        form.search action=(context.link(route::MERGE_REQUESTS)) role="search" data-live {
             input type="hidden" name="project" value=(project);
             input type="hidden" name="state" value=(state);
             input type="search" name="q" value=(search) placeholder="Search titles and descriptions" aria-label="Search merge requests";
@@ -76,18 +76,18 @@ pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
             @if let Some(total) = answer.number("x-total").filter(|total| *total > 0) {
                 p.soft { (number(total)) @if total == 1 { " merge request" } @else { " merge requests" } }
             }
-            ul.list { @for merge_request in &merge_requests { (entry(visit, project, merge_request)) } }
+            ul.list { @for merge_request in &merge_requests { (entry(context, project, merge_request)) } }
             (pages(page, has_next, |page| link(state, page)))
         }
     };
     Ok(Content::new(title, Section::MergeRequests, body))
 }
 
-fn entry(visit: &Visit<'_>, project: &str, merge_request: &MergeRequest) -> Markup {
+fn entry(context: &PageContext<'_>, project: &str, merge_request: &MergeRequest) -> Markup {
     let MergeRequest { iid, title, state, source_branch, target_branch, author, created_at } = merge_request;
     html! {
         li {
-            h2 { a href=(visit.link(route::merge_request(project, &iid.to_string()))) { bdi { (title) } } }
+            h2 { a href=(context.link(route::merge_request(project, &iid.to_string()))) { bdi { (title) } } }
             " " (layout::merge_request_state(state))
             div.meta {
                 span { "!" (iid) }

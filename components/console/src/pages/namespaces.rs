@@ -1,11 +1,11 @@
-//! Namespaces: the list, and one with its groups, projects, and everything that its viewer may see.
+//! The list of namespaces, and a namespace with its groups, its projects and the fields that the visitor may see.
 
 use super::package_list::publishing;
 use crate::forge::{Forge, ForgeError};
 use crate::layout::{self, Column, Content, Section, breadcrumb, empty, number, pages, table};
+use crate::page_context::{PageContext, PageError};
 use crate::plain;
 use crate::route::{self, Scope};
-use crate::visit::{PageError, Visit};
 use http::{Method, StatusCode};
 use kit::path::encode;
 use maud::{Markup, html};
@@ -27,7 +27,7 @@ struct Namespace {
     name: String,
     kind: String,
     full_path: String,
-    /// Further fields that its viewer may see.
+    /// Further fields that the visitor may see.
     #[serde(flatten)]
     others: Map<String, Value>,
 }
@@ -52,17 +52,17 @@ struct Group {
     visibility: String,
 }
 
-pub async fn list(visit: &Visit<'_>) -> Result<Content, PageError> {
-    let search = visit.params.text("q").unwrap_or_default();
-    let page = visit.page()?;
+pub async fn list(context: &PageContext<'_>) -> Result<Content, PageError> {
+    let search = context.params.text("q").unwrap_or_default();
+    let page = context.page()?;
     let path = format!("namespaces?search={}&full_path_search=true&page={page}&per_page={PAGE}", encode(search));
-    let answer = visit.forge.send(Method::GET, &path, None).await?;
+    let answer = context.forge.send(Method::GET, &path, None).await?;
     let namespaces: Vec<Namespace> = answer.json()?;
-    visit.require_entries(page, namespaces.is_empty())?;
+    context.require_entries(page, namespaces.is_empty())?;
     let has_next = answer.number("x-next-page").is_some();
     let body = html! {
         div.head { h1 { "Namespaces" } p.lead { "Groups and users, with their projects." } }
-        form.search action=(visit.link(route::NAMESPACES)) role="search" data-live {
+        form.search action=(context.link(route::NAMESPACES)) role="search" data-live {
             input type="search" name="q" value=(search) placeholder="Search by name or path" aria-label="Search namespaces";
             button { "Search" }
         }
@@ -75,36 +75,36 @@ pub async fn list(visit: &Visit<'_>) -> Result<Content, PageError> {
             ul.list {
                 @for namespace in &namespaces {
                     li {
-                        h2 { a href=(visit.link(route::namespace(&namespace.full_path))) { bdi { (namespace.name) } } }
+                        h2 { a href=(context.link(route::namespace(&namespace.full_path))) { bdi { (namespace.name) } } }
                         " " span.badge { (namespace.kind) }
                         div.meta { span { bdi { (namespace.full_path) } } }
                     }
                 }
             }
-            (pages(page, has_next, |page| visit.link(format_args!("{}?q={}&page={page}", route::NAMESPACES, encode(search)))))
+            (pages(page, has_next, |page| context.link(format_args!("{}?q={}&page={page}", route::NAMESPACES, encode(search)))))
         }
     };
     Ok(Content::new("Namespaces", Section::Namespaces, body))
 }
 
 /// A namespace, or a project at the same kind of path.
-pub async fn show(visit: &Visit<'_>, path: &str) -> Result<Content, PageError> {
+pub async fn show(context: &PageContext<'_>, path: &str) -> Result<Content, PageError> {
     let id = encode(path);
-    let namespace: Option<Namespace> = match visit.visitor.is_signed_in {
-        true => visit.forge.find(&format!("namespaces/{id}")).await?,
+    let namespace: Option<Namespace> = match context.visitor.is_signed_in {
+        true => context.forge.find(&format!("namespaces/{id}")).await?,
         // Anonymous visitors read groups and projects, but no namespaces.
         false => None,
     };
-    let group: Option<Group> = visit.forge.find(&format!("groups/{id}")).await?;
+    let group: Option<Group> = context.forge.find(&format!("groups/{id}")).await?;
     if namespace.is_none() && group.is_none() && path.contains('/') {
-        let project: Option<Project> = visit.forge.find(&format!("projects/{id}")).await?;
+        let project: Option<Project> = context.forge.find(&format!("projects/{id}")).await?;
         let project = project.ok_or(PageError::NotFound)?;
-        let published = published(visit, &id).await?;
-        return Ok(show_project(visit, &project, published.as_ref()));
+        let published = published(context, &id).await?;
+        return Ok(show_project(context, &project, published.as_ref()));
     }
     let (groups, projects) =
-        futures::try_join!(children(visit, group.is_some(), &id), projects(visit, group.is_some(), &id))?;
-    // Others see of a user's namespace the projects that they may see.
+        futures::try_join!(children(context, group.is_some(), &id), projects(context, group.is_some(), &id))?;
+    // Of another user's namespace, visitors see the projects that they may read.
     let projects = match projects {
         Some(projects) => projects,
         None if namespace.is_none() && group.is_none() => return Err(PageError::NotFound),
@@ -115,21 +115,21 @@ pub async fn show(visit: &Visit<'_>, path: &str) -> Result<Content, PageError> {
     let name = name.map_or(path, String::as_str).to_owned();
     let body = html! {
         @match &scope {
-            Some(scope) => (layout::scope_links(visit.visitor, scope, Section::Namespaces)),
-            None => (breadcrumb(visit.visitor, path)),
+            Some(scope) => (layout::scope_links(context.visitor, scope, Section::Namespaces)),
+            None => (breadcrumb(context.visitor, path)),
         }
         div.head { h1 { bdi { (name) } @if let Some(group) = &group { " " span.badge { (group.visibility) } } } }
         div.columns {
             div {
                 h2 { "Projects" }
-                (project_list(visit, &projects))
+                (project_list(context, &projects))
                 @if !groups.is_empty() {
                     p {}
                     h2 { "Groups" }
                     ul.list {
                         @for group in &groups {
                             li {
-                                h3 { a href=(visit.link(route::namespace(&group.full_path))) { bdi { (group.name) } } }
+                                h3 { a href=(context.link(route::namespace(&group.full_path))) { bdi { (group.name) } } }
                                 " " span.badge { (group.visibility) }
                             }
                         }
@@ -157,33 +157,33 @@ pub async fn find(forge: &Forge<'_>, path: &str, is_group: bool) -> Result<bool,
     Ok(false)
 }
 
-async fn children(visit: &Visit<'_>, is_group: bool, id: &str) -> Result<Vec<Group>, PageError> {
+async fn children(context: &PageContext<'_>, is_group: bool, id: &str) -> Result<Vec<Group>, PageError> {
     match is_group {
-        true => Ok(visit.forge.get(&format!("groups/{id}/subgroups?all_available=true&per_page={CHILDREN}")).await?),
+        true => Ok(context.forge.get(&format!("groups/{id}/subgroups?all_available=true&per_page={CHILDREN}")).await?),
         false => Ok(Vec::new()),
     }
 }
 
-async fn projects(visit: &Visit<'_>, is_group: bool, id: &str) -> Result<Option<Vec<Project>>, PageError> {
+async fn projects(context: &PageContext<'_>, is_group: bool, id: &str) -> Result<Option<Vec<Project>>, PageError> {
     let owner = if is_group { "groups" } else { "users" };
-    Ok(visit.forge.find(&format!("{owner}/{id}/projects?per_page={CHILDREN}")).await?)
+    Ok(context.forge.find(&format!("{owner}/{id}/projects?per_page={CHILDREN}")).await?)
 }
 
-fn project_list(visit: &Visit<'_>, projects: &[Project]) -> Markup {
+fn project_list(context: &PageContext<'_>, projects: &[Project]) -> Markup {
     html! {
         @if projects.is_empty() { (empty("No projects", "There is none here that you may see.")) }
         ul.list {
             @for project in projects {
                 li {
-                    h3 { a href=(visit.link(route::namespace(&project.path_with_namespace))) { bdi { (project.name) } } }
+                    h3 { a href=(context.link(route::namespace(&project.path_with_namespace))) { bdi { (project.name) } } }
                     " " span.badge { (project.visibility) }
                     @if project.archived { " " span.badge.warn { "archived" } }
                     div.meta {
                         @let scope = Scope::Project(project.path_with_namespace.clone());
-                        a href=(visit.link(route::package_list(&scope))) { "Packages" }
-                        a href=(visit.link(route::issues(&scope))) { "Issues" }
-                        a href=(visit.link(route::merge_request_list(&scope))) { "Merge requests" }
-                        a href=(visit.link(route::analytics(&project.path_with_namespace))) { "Analytics" }
+                        a href=(context.link(route::package_list(&scope))) { "Packages" }
+                        a href=(context.link(route::issues(&scope))) { "Issues" }
+                        a href=(context.link(route::merge_request_list(&scope))) { "Merge requests" }
+                        a href=(context.link(route::analytics(&project.path_with_namespace))) { "Analytics" }
                     }
                 }
             }
@@ -191,7 +191,7 @@ fn project_list(visit: &Visit<'_>, projects: &[Project]) -> Markup {
     }
 }
 
-/// The versions that were published last, and how many there are. `None` if the visitor may not see them.
+/// The versions that were published last, and the number of all versions.
 struct Published {
     latest: Vec<PublishedVersion>,
     total: Option<u64>,
@@ -212,9 +212,9 @@ struct Tag {
     name: String,
 }
 
-async fn published(visit: &Visit<'_>, project: &str) -> Result<Option<Published>, PageError> {
+async fn published(context: &PageContext<'_>, project: &str) -> Result<Option<Published>, PageError> {
     let path = format!("projects/{project}/packages?order_by=created_at&sort=desc&per_page={VERSIONS}");
-    match visit.forge.send(Method::GET, &path, None).await {
+    match context.forge.send(Method::GET, &path, None).await {
         Ok(answer) => Ok(Some(Published { latest: answer.json()?, total: answer.number("x-total") })),
         // A visitor who may see a project may not see its packages, and a list can be too long to be counted.
         Err(error) => match error.status() {
@@ -224,7 +224,7 @@ async fn published(visit: &Visit<'_>, project: &str) -> Result<Option<Published>
     }
 }
 
-fn published_versions(visit: &Visit<'_>, published: &Published, scope: &Scope) -> Markup {
+fn published_versions(context: &PageContext<'_>, published: &Published, scope: &Scope) -> Markup {
     let columns = [Column::text("Package"), Column::text("Version"), Column::text("Published")];
     html! {
         section.card aria-label="Published versions" {
@@ -235,7 +235,7 @@ fn published_versions(visit: &Visit<'_>, published: &Published, scope: &Scope) -
                 (table("Published versions", &columns, html! {
                     @for PublishedVersion { name, version, status, created_at, tags } in &published.latest {
                         tr {
-                            th scope="row" { a href=(visit.link(route::package(name, scope))) { bdi { (name) } } }
+                            th scope="row" { a href=(context.link(route::package(name, scope))) { bdi { (name) } } }
                             td {
                                 bdi { (version) } " "
                                 @for tag in tags { span.badge { bdi { (tag.name) } } }
@@ -246,7 +246,7 @@ fn published_versions(visit: &Visit<'_>, published: &Published, scope: &Scope) -
                     }
                 }))
                 p {
-                    a href=(visit.link(route::package_list(scope))) { "All packages" }
+                    a href=(context.link(route::package_list(scope))) { "All packages" }
                     @if let Some(total) = published.total { span.soft { " · " (number(total)) " versions" } }
                 }
             }
@@ -254,10 +254,10 @@ fn published_versions(visit: &Visit<'_>, published: &Published, scope: &Scope) -
     }
 }
 
-fn show_project(visit: &Visit<'_>, project: &Project, published: Option<&Published>) -> Content {
+fn show_project(context: &PageContext<'_>, project: &Project, published: Option<&Published>) -> Content {
     let scope = Scope::Project(project.path_with_namespace.clone());
     let body = html! {
-        (layout::scope_links(visit.visitor, &scope, Section::Namespaces))
+        (layout::scope_links(context.visitor, &scope, Section::Namespaces))
         div.head {
             h1 {
                 bdi { (project.name) }
@@ -265,19 +265,19 @@ fn show_project(visit: &Visit<'_>, project: &Project, published: Option<&Publish
                 @if project.archived { " " span.badge.warn { "archived" } }
             }
         }
-        @if let Some(published) = published { (published_versions(visit, published, &scope)) }
+        @if let Some(published) = published { (published_versions(context, published, &scope)) }
         div.card {
             h2 { "Clone" }
             @if let Some(url) = &project.http_url_to_repo { (layout::code_line(&format!("git clone {}", layout::shell_word(url)))) }
             @if let Some(branch) = &project.default_branch { p.soft { "Default branch: " (plain::code(branch)) } }
             h2 { "Publish a package" }
-            (publishing(visit, &project.path_with_namespace))
+            (publishing(context, &project.path_with_namespace))
         }
     };
     Content::new(project.name.clone(), Section::Namespaces, body)
 }
 
-/// Everything else that the API tells this viewer.
+/// All other fields from the API.
 fn facts(namespace: &Namespace) -> Markup {
     let shown = namespace.others.iter().filter_map(|(name, value)| {
         let text = match value {

@@ -5,8 +5,8 @@ use super::package_metadata::{Metadata, Release};
 use crate::forge::{Answer, ForgeError};
 use crate::layout::{self, Column, Content, Section, bytes, code_line, number, scope_links, shell_word};
 use crate::markdown;
+use crate::page_context::{PageContext, PageError};
 use crate::route::{self, Scope};
-use crate::visit::{PageError, Visit};
 use http::Method;
 use kit::path::encode;
 use maud::{Markup, html};
@@ -24,17 +24,17 @@ const CHARTED_VERSIONS: usize = 40;
 const CHARTED_MONTHS: usize = 24;
 
 /// The metadata of a package in a scope.
-async fn load(visit: &Visit<'_>, scope: &Scope, name: &str) -> Result<Answer, PageError> {
+async fn load(context: &PageContext<'_>, scope: &Scope, name: &str) -> Result<Answer, PageError> {
     let path = format!("{}/{}", route::registry(scope), encode(name));
-    Ok(visit.forge.send(Method::GET, &path, None).await?)
+    Ok(context.forge.send(Method::GET, &path, None).await?)
 }
 
-pub async fn show(visit: &Visit<'_>, name: &str) -> Result<Content, PageError> {
-    let scope = visit.scope().await?;
-    let (answer, rights) = futures::join!(load(visit, &scope, name), PackageRights::load(visit, &scope));
+pub async fn show(context: &PageContext<'_>, name: &str) -> Result<Content, PageError> {
+    let scope = context.scope().await?;
+    let (answer, rights) = futures::join!(load(context, &scope, name), PackageRights::load(context, &scope));
     let (answer, rights) = (answer?, rights?);
     let metadata = Metadata::parse(&answer.body).map_err(|why| ForgeError::Unanswered(why.to_string()))?;
-    let release = match visit.params.text("version") {
+    let release = match context.params.text("version") {
         Some(number) => metadata
             .release(number)
             .ok_or_else(|| PageError::Missing(format!("The package {} has no version {number}.", &*metadata.name)))?,
@@ -43,16 +43,17 @@ pub async fn show(visit: &Visit<'_>, name: &str) -> Result<Content, PageError> {
             latest.or(metadata.releases.first()).ok_or(PageError::NotFound)?
         }
     };
-    let shows_all = visit.choice("versions", &["all"])?.is_some();
+    let shows_all = context.choice("versions", &["all"])?.is_some();
     let Release { number, version, .. } = release;
     let (needed, peers) = (version.dependencies(), version.peer_dependencies());
-    // A look-up of each would keep the page from being cached. Those of the package's own scope are here, most likely.
+    // Looking each dependency up would keep the page from being cached. Dependencies in the package's own scope are
+    // most likely here.
     let npm_scope = metadata.name.split_once('/').map(|(npm_scope, _)| npm_scope);
     let is_own = |name: &str| npm_scope.is_some() && name.split_once('/').map(|(npm_scope, _)| npm_scope) == npm_scope;
-    let link = |name: &str| is_own(name).then(|| visit.link(route::package(name, &scope)));
+    let link = |name: &str| is_own(name).then(|| context.link(route::package(name, &scope)));
     let base = version.repository().and_then(|url| markdown::repository_base(&url, version.directory().as_deref()));
     let body = html! {
-        (scope_links(visit.visitor, &scope, Section::Packages))
+        (scope_links(context.visitor, &scope, Section::Packages))
         div.head {
             h1 { bdi { (metadata.name) } " " span.badge { (number) } }
             @if let Some(description) = &metadata.description { p.lead { bdi { (description) } } }
@@ -66,12 +67,12 @@ pub async fn show(visit: &Visit<'_>, name: &str) -> Result<Content, PageError> {
                         None => p.soft { "This package has no readme. A file README.md in the package shows up here." },
                     }
                 }
-                (versions(visit, &scope, &metadata, shows_all))
+                (versions(context, &scope, &metadata, shows_all))
                 (charts(&metadata))
-                @if let Some(project) = &rights.project { (package_actions::forms(visit, &metadata, &rights, project)) }
+                @if let Some(project) = &rights.project { (package_actions::forms(context, &metadata, &rights, project)) }
             }
             aside {
-                (install(visit, &scope, &metadata.name))
+                (install(context, &scope, &metadata.name))
                 (facts(&metadata, release))
                 (dependencies("Dependencies", &needed, link))
                 (dependencies("Peer dependencies", &peers, link))
@@ -81,8 +82,8 @@ pub async fn show(visit: &Visit<'_>, name: &str) -> Result<Content, PageError> {
     Ok(Content::new(&*metadata.name, Section::Packages, body))
 }
 
-fn install(visit: &Visit<'_>, scope: &Scope, name: &str) -> Markup {
-    let registry = route::registry_url(visit.base, scope);
+fn install(context: &PageContext<'_>, scope: &Scope, name: &str) -> Markup {
+    let registry = route::registry_url(context.base, scope);
     let npm_scope = name.split_once('/').map(|(npm_scope, _)| npm_scope).filter(|npm_scope| npm_scope.starts_with('@'));
     let bare_scope = npm_scope.map(|npm_scope| npm_scope.trim_start_matches('@'));
     let key = npm_scope.map_or_else(|| "registry".to_owned(), |npm_scope| format!("{npm_scope}:registry"));
@@ -127,8 +128,8 @@ fn install(visit: &Visit<'_>, scope: &Scope, name: &str) -> Markup {
                         }
                     }
                     @for line in configuration { (code_line(line)) }
-                    // A visitor without a token sees only packages that need none.
-                    @if visit.visitor.is_signed_in {
+                    // A visitor without a token sees only packages that need no token.
+                    @if context.visitor.is_signed_in {
                         p.hint {
                             @if *tool == "bun" { "In its place, if" } @else { "If" }
                             " the package is not public, with a token of the scope " code { "read_api" }
@@ -207,8 +208,8 @@ fn dependencies(title: &str, dependencies: &BTreeMap<String, Value>, link: impl 
     }
 }
 
-fn versions(visit: &Visit<'_>, scope: &Scope, metadata: &Metadata, shows_all: bool) -> Markup {
-    let page = visit.link(route::package(&metadata.name, scope));
+fn versions(context: &PageContext<'_>, scope: &Scope, metadata: &Metadata, shows_all: bool) -> Markup {
+    let page = context.link(route::package(&metadata.name, scope));
     let join = if page.contains('?') { '&' } else { '?' };
     let releases = &metadata.releases;
     let shown = if shows_all { releases.len() } else { SHOWN_VERSIONS };

@@ -1,10 +1,10 @@
-//! Actions on a package, for users who may: tag, deprecate and unpublish its versions.
+//! Actions on a package for permitted users: tag, deprecate and unpublish its versions.
 
 use super::access_level::{self, DEVELOPER, MAINTAINER};
 use super::package_metadata::Metadata;
 use crate::layout::form_token;
+use crate::page_context::{Alert, PageContext, PageError};
 use crate::route::{self, Scope};
-use crate::visit::{Alert, PageError, Visit};
 use http::Method;
 use kit::params::Params;
 use kit::path::encode;
@@ -22,10 +22,10 @@ pub struct PackageRights {
 }
 
 impl PackageRights {
-    /// Only a project's packages are changed, and only by users.
-    pub async fn load(visit: &Visit<'_>, scope: &Scope) -> Result<Self, PageError> {
+    /// The rights are empty outside a project, and without a user.
+    pub async fn load(context: &PageContext<'_>, scope: &Scope) -> Result<Self, PageError> {
         let Scope::Project(id) = scope else { return Ok(PackageRights::default()) };
-        let Some(access) = access_level::load(visit, id).await? else { return Ok(PackageRights::default()) };
+        let Some(access) = access_level::load(context, id).await? else { return Ok(PackageRights::default()) };
         Ok(PackageRights {
             project: Some(access.path),
             can_tag: access.level >= DEVELOPER,
@@ -35,11 +35,11 @@ impl PackageRights {
 }
 
 /// The forms that the visitor may use.
-pub fn forms(visit: &Visit<'_>, metadata: &Metadata, rights: &PackageRights, project: &str) -> Markup {
-    let action = visit.link(route::package(&metadata.name, &Scope::Project(project.to_owned())));
+pub fn forms(context: &PageContext<'_>, metadata: &Metadata, rights: &PackageRights, project: &str) -> Markup {
+    let action = context.link(route::package(&metadata.name, &Scope::Project(project.to_owned())));
     let versions =
         || html! { @for release in &metadata.releases { option value=(release.number) { (release.number) } } };
-    let token = form_token(visit.visitor);
+    let token = form_token(context.visitor);
     html! {
         @if rights.can_tag {
             section.card #manage aria-label="Manage" {
@@ -101,8 +101,8 @@ pub fn forms(visit: &Visit<'_>, metadata: &Metadata, rights: &PackageRights, pro
     }
 }
 
-pub async fn submit(visit: &Visit<'_>, name: &str, form: &Params) -> Result<Alert, PageError> {
-    let scope = Scope::of(visit.params.text("project"), visit.params.text("group"));
+pub async fn submit(context: &PageContext<'_>, name: &str, form: &Params) -> Result<Alert, PageError> {
+    let scope = Scope::of(context.params.text("project"), context.params.text("group"));
     let registry = route::registry(&scope);
     let name_segment = encode(name);
     let field = |field: &str| {
@@ -113,27 +113,27 @@ pub async fn submit(visit: &Visit<'_>, name: &str, form: &Params) -> Result<Aler
         "tag" => {
             let (tag, version) = (field("tag")?, field("version")?);
             let path = format!("{registry}/-/package/{name_segment}/dist-tags/{}", encode(tag));
-            visit.forge.send(Method::PUT, &path, Some(&json!(version))).await?;
+            context.forge.send(Method::PUT, &path, Some(&json!(version))).await?;
             Ok(Alert::success(format!("The tag {tag} is at version {version}.")))
         }
         "untag" => {
             let tag = field("tag")?;
             let path = format!("{registry}/-/package/{name_segment}/dist-tags/{}", encode(tag));
-            visit.forge.send(Method::DELETE, &path, None).await?;
+            context.forge.send(Method::DELETE, &path, None).await?;
             Ok(Alert::success(format!("The tag {tag} is removed.")))
         }
         "deprecate" => {
             let version = field("version")?;
             let message = form.text("message").unwrap_or_default();
             let path = format!("{registry}/{name_segment}/{}", encode(version));
-            // The registry ignores a version that is not there, and finds one by a tag, too.
-            let found: Option<Value> = visit.forge.find(&path).await?;
+            // The registry ignores an unknown version, and also finds a version by a tag.
+            let found: Option<Value> = context.forge.find(&path).await?;
             if found.is_none_or(|found| found.get("version").and_then(Value::as_str) != Some(version)) {
                 return Err(PageError::Invalid(format!("There is no version {version} any more.")));
             }
             let record = json!({"name": name, "version": version, "deprecated": message});
             let document = json!({"_id": name, "name": name, "versions": {version: record}});
-            visit.forge.send(Method::PUT, &format!("{registry}/{name_segment}"), Some(&document)).await?;
+            context.forge.send(Method::PUT, &format!("{registry}/{name_segment}"), Some(&document)).await?;
             Ok(Alert::success(match message {
                 "" => format!("Version {version} is not deprecated."),
                 _ => format!("Version {version} is deprecated."),
@@ -144,18 +144,18 @@ pub async fn submit(visit: &Visit<'_>, name: &str, form: &Params) -> Result<Aler
             if field("confirmation")? != version {
                 return Err(PageError::Invalid("To unpublish a version, type its number to confirm.".to_owned()));
             }
-            unpublish(visit, &scope, name, version).await?;
+            unpublish(context, &scope, name, version).await?;
             Ok(Alert::success(format!("Version {version} is unpublished.")))
         }
         _ => Err(PageError::Invalid("This form asks for something unknown.".to_owned())),
     }
 }
 
-/// Sends the document without the version, as package managers do; the last version takes the package
-/// with it.
-async fn unpublish(visit: &Visit<'_>, scope: &Scope, name: &str, version: &str) -> Result<(), PageError> {
+/// Sends the document without the version, as package managers do. For the last version, the whole package is
+/// unpublished.
+async fn unpublish(context: &PageContext<'_>, scope: &Scope, name: &str, version: &str) -> Result<(), PageError> {
     let path = format!("{}/{}", route::registry(scope), encode(name));
-    let mut document: Value = visit.forge.get(&format!("{path}?write=true")).await?;
+    let mut document: Value = context.forge.get(&format!("{path}?write=true")).await?;
     let revision = document.get("_rev").and_then(Value::as_str).unwrap_or_default().to_owned();
     let path = format!("{path}/-rev/{}", encode(&revision));
     let versions = document.get_mut("versions").and_then(Value::as_object_mut);
@@ -168,8 +168,8 @@ async fn unpublish(visit: &Visit<'_>, scope: &Scope, name: &str, version: &str) 
         tags.retain(|_, tagged| tagged != version);
     }
     match is_last {
-        true => visit.forge.send(Method::DELETE, &path, None).await?,
-        false => visit.forge.send(Method::PUT, &path, Some(&document)).await?,
+        true => context.forge.send(Method::DELETE, &path, None).await?,
+        false => context.forge.send(Method::PUT, &path, Some(&document)).await?,
     };
     Ok(())
 }

@@ -2,34 +2,34 @@
 
 use super::home;
 use crate::layout::{Content, Section, code_line, npm_token, scope_links, shell_word};
+use crate::page_context::{PageContext, PageError};
 use crate::route::{self, Scope};
-use crate::visit::{PageError, Visit};
 use maud::{Markup, html};
 
-pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
-    let scope = visit.scope().await?;
-    let found = home::search(visit, &scope).await?;
+pub async fn show(context: &PageContext<'_>) -> Result<Content, PageError> {
+    let scope = context.scope().await?;
+    let found = home::search(context, &scope).await?;
     let link = route::package_list(&scope);
     let title = scope.parameter().map_or_else(|| "Packages".to_owned(), |(_, path)| format!("Packages of {path}"));
     let body = html! {
-        (scope_links(visit.visitor, &scope, Section::Packages))
+        (scope_links(context.visitor, &scope, Section::Packages))
         div.head { h1 { bdi { (title) } } }
-        (home::form(visit, &route::package_list(&Scope::Instance), &scope))
+        (home::form(context, &route::package_list(&Scope::Instance), &scope))
         p {}
-        (home::results(visit, &scope, &found, &link))
+        (home::results(context, &scope, &found, &link))
         @if let Scope::Project(path) = &scope {
             details.card {
                 summary { "Publish to this project" }
-                (publishing(visit, path))
+                (publishing(context, path))
             }
         }
     };
     Ok(Content::new(title, Section::Packages, body))
 }
 
-/// How a package is published to a project and nowhere else.
-pub fn publishing(visit: &Visit<'_>, project: &str) -> Markup {
-    let registry = route::registry_url(visit.base, &Scope::Project(project.to_owned()));
+/// The commands that publish a package to a project only.
+pub fn publishing(context: &PageContext<'_>, project: &str) -> Markup {
+    let registry = route::registry_url(context.base, &Scope::Project(project.to_owned()));
     let npm_scope = project.split('/').next().unwrap_or_default().to_lowercase();
     let scope_registry = format!("@{npm_scope}:registry={registry}");
     html! {

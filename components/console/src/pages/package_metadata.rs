@@ -1,7 +1,7 @@
-//! The metadata of a package, as package managers get it.
+//! The metadata of a package, as package managers receive it.
 //!
-//! A page shows a line of some versions and all of one. Texts are borrowed from the document, and the fields that only
-//! that one version shows stay JSON until then.
+//! A page shows some versions in a line each, and one version in full. Texts are borrowed from the document. Fields
+//! that only the full version shows are parsed on demand.
 
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};

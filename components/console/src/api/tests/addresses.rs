@@ -1,6 +1,6 @@
-//! Addresses: what other programs print leads to its page, and a parameter that names nothing says so.
+//! Addresses: links that other programs print lead to their pages, and unknown parameters are errors.
 
-use super::double::{self, Forge};
+use super::fake_api::{self, Forge};
 
 #[test]
 fn addresses_of_the_reference_lead_to_their_pages() {
@@ -34,16 +34,16 @@ fn addresses_of_the_reference_lead_to_their_pages() {
 fn a_project_that_has_moved_is_shown_at_its_former_path() {
     let forge = Forge::with(&[], |request| match request.url.path() {
         "/api/v4/projects/acme%2Fold" => {
-            let mut moved = double::reply(301, &serde_json::Value::Null)?;
+            let mut moved = fake_api::reply(301, &serde_json::Value::Null)?;
             moved.headers.insert("location", "http://forge.test/api/v4/projects/104".parse().unwrap());
             Ok(moved)
         }
         "/api/v4/packages/npm/elsewhere" => {
-            let mut moved = double::reply(302, &serde_json::Value::Null)?;
+            let mut moved = fake_api::reply(302, &serde_json::Value::Null)?;
             moved.headers.insert("location", "https://registry.test/elsewhere".parse().unwrap());
             Ok(moved)
         }
-        _ => double::answer(request, "plain"),
+        _ => fake_api::answer(request, "plain"),
     });
     let page = forge.get("/namespaces/acme/old", None);
     assert!(page.status == 200 && page.text.contains("git clone"), "{}", page.text);
@@ -54,7 +54,7 @@ fn a_project_that_has_moved_is_shown_at_its_former_path() {
 #[test]
 fn every_link_has_the_path_of_the_external_url() {
     let root = [("external_url", "http://forge.test/code/forge/")];
-    let forge = Forge::with(&root, |request| double::answer(request, "plain"));
+    let forge = Forge::with(&root, |request| fake_api::answer(request, "plain"));
     for (path, token) in [
         ("/", None),
         ("/nothing", None),

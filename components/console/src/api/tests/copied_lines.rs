@@ -1,6 +1,6 @@
 //! Lines to be copied: complete, and safe to run as they are.
 
-use super::double::Forge;
+use super::fake_api::Forge;
 
 /// The lines of a page that have a button to copy them.
 fn lines(page: &str) -> Vec<String> {
@@ -53,7 +53,7 @@ fn installing_names_the_token_for_visitors_who_have_one() {
 }
 
 #[test]
-fn what_people_wrote_is_one_word_of_a_command() {
+fn text_of_users_is_one_word_of_a_command() {
     let forge = Forge::new("$(touch x); 'y'");
     for path in ["/namespaces/acme/app", "/packages/@acme/lib", "/packages?project=104"] {
         for line in lines(&forge.get(path, Some("developer-token")).text) {

@@ -1,4 +1,4 @@
-//! A double of the API. All that users can write is the same text.
+//! A fake of the API. All texts that users can write are one text.
 
 use crate::api::handle;
 use crate::session::Session;
@@ -23,7 +23,7 @@ pub struct Forge {
     sessions: RefCell<BTreeMap<String, String>>,
 }
 
-/// A page as the visitor gets it.
+/// A page as the visitor receives it.
 pub struct Shown {
     pub status: StatusCode,
     pub headers: HeaderMap,
@@ -50,7 +50,7 @@ impl Forge {
         Forge::with(&[], move |request| answer(request, &text))
     }
 
-    /// A forge with these values of variables, whose API answers as told.
+    /// A forge with these values of variables, whose API answers by `answer`.
     pub fn with(
         variables: &[(&str, &str)],
         answer: impl Fn(&OutboundRequest) -> Result<OutboundResponse, OutboundError> + 'static,
@@ -74,7 +74,7 @@ impl Forge {
         header.split(';').next().unwrap_or_default().to_owned()
     }
 
-    /// Asks as a browser does. More cookies are behind the token.
+    /// Requests a page as a browser does. `token` may have further cookies after it.
     pub fn get(&self, path: &str, token: Option<&str>) -> Shown {
         let (token, more) = token.map_or((None, ""), |token| {
             let (token, more) = token.split_once("; ").unwrap_or((token, ""));
@@ -83,7 +83,7 @@ impl Forge {
         self.get_with_cookie(path, &token.map_or_else(String::new, |token| format!("{}; {more}", self.cookie(token))))
     }
 
-    /// The same with the cookies themselves.
+    /// Requests a page with these cookies.
     pub fn get_with_cookie(&self, path: &str, cookies: &str) -> Shown {
         let mut request = Request::new(Method::GET, path);
         request.origin = Origin::known("http", "forge.test");
@@ -94,7 +94,7 @@ impl Forge {
         shown(self.handle(request))
     }
 
-    /// Asks without a session for a document of these types.
+    /// Requests a document of these types, without a session.
     pub fn accept(&self, path: &str, types: &str) -> Shown {
         let mut request = Request::new(Method::GET, path);
         request.origin = Origin::known("http", "forge.test");
@@ -117,7 +117,7 @@ impl Forge {
         block_on(handle(self.env.clone(), request))
     }
 
-    /// How often 8 bytes of randomness were drawn, with this time.
+    /// How often 8 bytes of randomness were drawn, including this call.
     pub fn draws(&self) -> u64 {
         let mut bytes = [0; 8];
         self.env.entropy.fill(&mut bytes);
@@ -143,7 +143,7 @@ pub fn text(response: Response) -> String {
 
 pub fn answer(request: &OutboundRequest, text: &str) -> Result<OutboundResponse, OutboundError> {
     assert_eq!(request.url.authority().unwrap(), "self.alt");
-    // Otherwise the host does not know that there is no body, and asks the area each time.
+    // Without the header, the host does not know that there is no body, and calls the area each time.
     assert!(!request.body.is_empty() || request.headers["content-length"] == "0");
     let token = request.headers.get("authorization").map(|value| value.to_str().unwrap().to_owned());
     let user = match token.as_deref() {
@@ -264,7 +264,7 @@ fn project(text: &str, is_admin: bool) -> Value {
     })
 }
 
-/// A project that the visitor may read only.
+/// A project that the visitor may only read.
 fn foreign_project(text: &str) -> Value {
     let permissions = json!({"project_access": {"access_level": 20}, "group_access": null});
     json!({"path_with_namespace": format!("mia/{text}"), "permissions": permissions})

@@ -1,6 +1,6 @@
 //! Defects of the pages that visitors found.
 
-use super::double::Forge;
+use super::fake_api::Forge;
 
 const CONTROL: &str = "<span class=\"control\">U+202E</span>";
 
@@ -62,7 +62,7 @@ fn a_comment_of_html_only_shows_its_source() {
 #[test]
 fn a_block_that_is_no_suggestion_is_shown() {
     for (text, shown) in [
-        // The first note has suggestions, the reply has none.
+        // The first note has suggestions; the reply has no suggestions.
         ("before\n```suggestion\nSEEN\n```", 1),
         ("before\n\n    ```suggestion\n    code\n\nSEEN", 2),
         ("```suggestions-of-mine\nSEEN\n```", 2),
@@ -124,13 +124,13 @@ fn a_form_redirects_to_its_page_which_shows_its_result_once() {
     assert!(shown.text.contains("The feature f is on."), "{}", shown.text);
     let set = shown.headers["set-cookie"].to_str().unwrap();
     assert!(set.starts_with("hexad-notice=;") && set.contains("Max-Age=0"), "{set}");
-    // Another session's sentence, and one that was made up, are not shown.
+    // A message of another session, or a forged one, is not shown.
     let foreign = forge.get("/", Some(&format!("developer-token; {kept}")));
     assert!(foreign.status == 200 && !foreign.text.contains("The feature f is on."));
     // The subject of the form may be gone.
     let gone = forge.get("/packages/missing", Some(&format!("admin-token; {kept}")));
     assert!(gone.status == 200 && gone.text.contains("The feature f is on."), "{}", gone.text);
-    // A refusal is a page at once, and a secret is in no cookie.
+    // A refusal is answered with a page, and a secret is never in a cookie.
     assert_eq!(forge.post("/admin", session, &form("action=nothing"), &[]).status, 400);
     let made = forge.post("/admin", session, &form("action=create&user=mia&name=ci&scopes=api"), &[]);
     assert!(made.status == 200 && made.cookie().is_none() && made.text.contains("secret-of-new-token"));

@@ -1,7 +1,6 @@
-//! Whatever users wrote, a page has the same elements and attributes; and where they may write Markdown,
-//! only harmless ones are added.
+//! The elements and attributes of a page do not depend on the text of users. Markdown adds only harmless elements.
 
-use super::double::Forge;
+use super::fake_api::Forge;
 use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::{BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts};
 use kit::path::encode;
@@ -115,7 +114,7 @@ fn check(tag: &Tag, page: &str, hostile: &str) {
                 .filter(|scheme| scheme.chars().all(|c| c.is_ascii_alphanumeric()));
             let is_known = scheme.is_none_or(|scheme| ["http", "https", "mailto"].contains(&scheme));
             assert!(is_known && !value.starts_with("//"), "<{name} {attribute}={value}> on {page} by {hostile:?}");
-            // Nothing is loaded from elsewhere, and no form is sent there.
+            // Nothing is loaded from another site, and no form is sent to one.
             assert!(name == "a" || value.starts_with('/'), "<{name} {attribute}={value}> on {page} by {hostile:?}");
         }
     }
@@ -136,7 +135,7 @@ fn text_of_users_adds_no_element_and_no_attribute() {
             assert_eq!(found.status, expected.status, "{page} by {hostile:?}");
             let (found, expected) = (elements(&found.text), elements(&expected.text));
             found.iter().for_each(|tag| check(tag, page, &hostile));
-            // Links to repositories are there or not, and Markdown has elements of its own.
+            // Links to repositories may be missing, and Markdown adds elements.
             let fixed = |tags: &[Tag]| -> Vec<String> {
                 let fixed = tags.iter().filter(|tag| !MARKDOWN.contains(&&*tag.name) && !is_table(tag));
                 fixed

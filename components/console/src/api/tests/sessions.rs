@@ -1,6 +1,6 @@
-//! Sessions and sign-in: what the cookie is, and what a refusal says.
+//! Sessions and sign-in: the cookie, and the texts of refusals.
 
-use super::double::{self, Forge, Shown};
+use super::fake_api::{self, Forge, Shown};
 use http::StatusCode;
 use kit::outbound::OutboundResponse;
 use serde_json::{Value, json};
@@ -13,17 +13,17 @@ fn sign_in(forge: &Forge, token: &str) -> Shown {
     forge.post("/-/sign-in", &page.cookie().unwrap(), &form, &[])
 }
 
-/// A forge that answers every request for the user so.
+/// A forge that answers every request for the user with this error.
 fn refusing(status: u16, body: Value) -> Forge {
     Forge::with(&[], move |request| match request.url.path() {
         "/api/v4/user" => {
-            let mut response: OutboundResponse = double::reply(status, &body)?;
+            let mut response: OutboundResponse = fake_api::reply(status, &body)?;
             if status == 429 {
                 response.headers.insert("retry-after", "41".parse().unwrap());
             }
             Ok(response)
         }
-        _ => double::answer(request, "plain"),
+        _ => fake_api::answer(request, "plain"),
     })
 }
 
@@ -46,7 +46,7 @@ fn a_form_of_a_cookie_that_does_not_open_does_nothing() {
     let forge = Forge::new("plain");
     let cookie = forge.cookie("admin-token");
     let token = forge.get_with_cookie("/", &cookie).form_token();
-    let other = Forge::with(&[("console_session_key", OTHER_KEY)], |request| double::answer(request, "plain"));
+    let other = Forge::with(&[("console_session_key", OTHER_KEY)], |request| fake_api::answer(request, "plain"));
     let form = format!("form_token={token}&action=switch&feature=f&value=true");
     assert_eq!(other.post("/admin", &cookie, &form, &[]).status, 403);
     assert_eq!(other.take_calls(), Vec::<String>::new());
@@ -55,7 +55,7 @@ fn a_form_of_a_cookie_that_does_not_open_does_nothing() {
 #[test]
 fn without_a_key_everything_works_but_sign_in() {
     for key in ["", "sesame"] {
-        let forge = Forge::with(&[("console_session_key", key)], |request| double::answer(request, "plain"));
+        let forge = Forge::with(&[("console_session_key", key)], |request| fake_api::answer(request, "plain"));
         assert_eq!(forge.get("/packages/@acme/lib", None).status, 200);
         let refused = sign_in(&forge, "developer-token");
         assert_eq!(refused.status, 503, "{}", refused.text);
@@ -69,8 +69,9 @@ fn without_a_key_everything_works_but_sign_in() {
 #[test]
 fn a_new_key_in_front_of_the_old_one_keeps_sessions() {
     let cookie = Forge::new("plain").cookie("developer-token");
-    let both = format!("{OTHER_KEY},{}", double::KEY);
-    let forge = |keys: &str| Forge::with(&[("console_session_key", keys)], |request| double::answer(request, "plain"));
+    let both = format!("{OTHER_KEY},{}", fake_api::KEY);
+    let forge =
+        |keys: &str| Forge::with(&[("console_session_key", keys)], |request| fake_api::answer(request, "plain"));
     assert!(forge(&both).get_with_cookie("/", &cookie).text.contains("Sign out"));
     assert!(!forge(OTHER_KEY).get_with_cookie("/", &cookie).text.contains("Sign out"));
 }
