@@ -1,11 +1,11 @@
-//! One request: check it, call the engine, and turn the engine's response into ours. The only file
-//! that knows a status.
+//! One request: checks it, calls the engine, and converts the engine's response into ours. Only this file knows
+//! statuses.
 
 use crate::engine::{self, Engine};
 use crate::gap_filling::{self, Gap};
 use crate::pass_through::{self, Additions, Received};
 use crate::query::{self, Query};
-use crate::response::{self, ResponseError, Verdict};
+use crate::response::{self, Outcome, ResponseError};
 use crate::route::{self, Endpoint, Target};
 use crate::token;
 use directory::access::{self, Role};
@@ -58,7 +58,7 @@ pub async fn handle(env: Env, request: Request) -> Response {
     respond(&env, request).await.unwrap_or_else(|error| Response::from(with_error_text(error)))
 }
 
-/// The same error with its text as `error` too: the engine's client shows that and not `message`.
+/// Adds the error's text as `error`, which the engine's client shows instead of `message`.
 fn with_error_text(error: Error) -> Error {
     let is_complete = error.status.is_redirection() || error.to_json().get("error").is_some();
     if is_complete { error } else { error.paired() }
@@ -120,7 +120,7 @@ fn authenticate(env: &Env, request: &Request) -> Result<Caller, Error> {
     Ok(caller)
 }
 
-/// The project with this id or path, if the caller may read it, and whether the path is a former one.
+/// The project with this id or path, if the caller may read it, and whether the path is a former path.
 fn readable_project(env: &Env, caller: &Caller, id: &str) -> Result<Option<(Rc<Project>, bool)>, Error> {
     let (project, is_moved) = match record_cache::find_project(env, id)? {
         ProjectLookup::Found(project) => (project, false),
@@ -130,7 +130,7 @@ fn readable_project(env: &Env, caller: &Caller, id: &str) -> Result<Option<(Rc<P
     Ok(access::may_read_project(env, caller, &project)?.then_some((project, is_moved)))
 }
 
-/// 403 for external users who are not members, and below the level of a setting, which the project may raise.
+/// 403 for external users who are not members, and for roles below a setting's level, which the project may raise.
 fn require_level(
     env: &Env,
     caller: &Caller,
@@ -195,7 +195,7 @@ async fn convert(
         Received::Head(head) => {
             let length = declared.filter(|_| head.is_unchanged(&additions));
             let mut converted = json(match length {
-                Some(_) => head.into_body_unread(),
+                Some(_) => head.into_unscanned_body(),
                 None => head.into_body(additions),
             });
             converted.headers.extend(length.map(|length| (CONTENT_LENGTH, length.into())));
@@ -203,28 +203,28 @@ async fn convert(
         }
         Received::Whole { body, scan, end } => {
             let whole = String::from_utf8(body).map_err(|_| unusable(ResponseError::NotText))?;
-            let verdict = response::verdict(&whole).map_err(unusable)?;
+            let outcome = response::outcome(&whole).map_err(unusable)?;
             let end = end.ok_or_else(|| unusable(ResponseError::BrokenOff))?;
-            decide(verdict, whole, end, gaps, &additions.members(&scan), limit)
+            decide(outcome, whole, end, gaps, &additions.members(&scan), limit)
         }
     }
 }
 
-/// Our response to a complete response of the engine, whose closing bracket is at `end`: with
-/// `members` before it if the query succeeded.
+/// Our response to a complete response of the engine, whose closing bracket is at `end`. If the query succeeded,
+/// `members` are inserted before the bracket.
 fn decide(
-    verdict: Verdict,
+    outcome: Outcome,
     mut whole: String,
     end: usize,
     gaps: &[Gap],
     members: &str,
     limit: u64,
 ) -> Result<Response, Error> {
-    match verdict {
-        Verdict::Waiting => Ok(json(whole.into())),
-        Verdict::NoDatabase => Err(Error::not_found("Clickhouse Database")),
-        Verdict::Refused(why) => Err(Error::message(StatusCode::BAD_REQUEST, why)),
-        Verdict::Success => {
+    match outcome {
+        Outcome::Waiting => Ok(json(whole.into())),
+        Outcome::NoDatabase => Err(Error::not_found("Clickhouse Database")),
+        Outcome::Refused(why) => Err(Error::message(StatusCode::BAD_REQUEST, why)),
+        Outcome::Success => {
             whole.insert_str(end, members);
             if !gaps.is_empty() {
                 whole = gap_filling::fill(whole, gaps, limit).map_err(unusable)?;

@@ -25,8 +25,8 @@ impl fmt::Debug for Engine {
     }
 }
 
-/// The engine of a project, if analytics is available for it: the licence includes it, the settings do
-/// not disable it, the project is in a group, and an address and a key are configured.
+/// The engine of a project, if analytics is available for it. The licence includes analytics, and the settings do not
+/// disable it. The project is in a group, and an address and a key are configured.
 pub fn of(env: &Env, settings: &Settings, project: &Project) -> Result<Option<Engine>, StoreError> {
     let available = settings.license() == License::Ultimate && settings.flag("product_analytics_enabled", true);
     if !available || !project.namespace.is_group() {
@@ -44,9 +44,9 @@ pub fn of(env: &Env, settings: &Settings, project: &Project) -> Result<Option<En
 }
 
 impl Engine {
-    /// The URL of an endpoint, resolved as a relative reference to the base URL (RFC 3986, section 5):
-    /// a base path without a trailing slash loses its last segment. `None` if the base URL is none
-    /// ([`service_url::parse`]), which an earlier build may have stored.
+    /// The URL of an endpoint, resolved as a relative reference to the base URL (RFC 3986, section 5): a base path
+    /// without a trailing slash loses its last segment. `None` if the base URL is invalid ([`service_url::parse`]); an
+    /// earlier build may have stored one.
     pub fn address(&self, endpoint: Endpoint) -> Option<http::Uri> {
         let base = service_url::parse(&self.base_url)?;
         let reference = format!("{API}{}", endpoint.name());

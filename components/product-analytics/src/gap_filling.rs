@@ -1,4 +1,4 @@
-//! Gap filling: the engine leaves days without rows out of a result, and charts need a zero there.
+//! Gap filling: the engine omits days without rows from a result, but charts need a zero for each.
 //!
 //! Gaps are filled for a filter `inDateRange` of a query with measures whose rows are by day. As in
 //! the reference service, a range in `timeDimensions` does not fill gaps.
@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 
-/// The most gaps and measures of a query whose gaps are filled. Charts have a few of each; each missing day would have
-/// a row for each gap, with all of the measures.
+/// The most gaps and measures of a query whose gaps are filled. Charts have a few of each. Each missing day gets a row
+/// for each gap, with all measures.
 const MAX_GAPS: usize = 20;
 const MAX_MEASURES: usize = 200;
 
@@ -27,8 +27,8 @@ pub struct Gap {
     measures: Rc<[String]>,
 }
 
-/// The part of a query that matters for gap filling. A query with other types in these places fills no
-/// gaps; the engine reports its errors.
+/// The part of a query that matters for gap filling. If a member has another type, no gaps are filled, and the engine
+/// reports the error.
 #[derive(Deserialize)]
 struct PartialQuery {
     #[serde(default)]
@@ -45,7 +45,7 @@ struct Filter {
     values: Vec<Value>,
 }
 
-/// The gaps that a query wants filled.
+/// The gaps to fill for a query.
 pub fn requested(query: &RawValue) -> Vec<Gap> {
     let Ok(PartialQuery { measures, filters }) = serde_json::from_str(query.get()) else { return Vec::new() };
     if measures.is_empty() || measures.len() > MAX_MEASURES {
@@ -78,8 +78,8 @@ struct ResultSet<'a> {
     data: Option<&'a RawValue>,
 }
 
-/// Appends rows for the missing days to the rows of each result, and leaves every other byte of
-/// `whole` unchanged. An error if the text grows beyond `limit` bytes.
+/// Appends rows for the missing days to the rows of each result, and leaves every other byte of `whole` unchanged. The
+/// error: the text grows beyond `limit` bytes.
 pub fn fill(whole: String, gaps: &[Gap], limit: u64) -> Result<String, ResponseError> {
     let Ok(ResultSets { results: Some(results) }) = serde_json::from_str(&whole) else { return Ok(whole) };
     let (mut filled, mut copied) = (String::new(), 0);
@@ -104,7 +104,7 @@ pub fn fill(whole: String, gaps: &[Gap], limit: u64) -> Result<String, ResponseE
 }
 
 impl Gap {
-    /// The member of a row with its day.
+    /// The name of a row's member for the day.
     fn by_day(&self) -> String {
         format!("{}.day", self.member)
     }
@@ -128,7 +128,7 @@ impl Gap {
     }
 }
 
-/// The days of the present rows, for each gap.
+/// The days that have rows, for each gap.
 fn days(data: &RawValue, gaps: &[Gap]) -> Result<Vec<BTreeSet<Date>>, serde_json::Error> {
     /// Reads rows one by one, so that a long list is not in memory twice.
     struct Rows<'g>(&'g [Gap]);

@@ -1,5 +1,5 @@
-//! An incremental scanner for a JSON object of any length. It finds the closing bracket and two
-//! top-level members, and bounds the nesting, without keeping any of the text.
+//! An incremental scanner for a JSON object of any length. It finds the closing bracket and two top-level members, and
+//! bounds the nesting. It does not buffer the text.
 
 use std::fmt;
 
@@ -38,7 +38,7 @@ impl fmt::Display for JsonError {
 #[derive(Debug, Clone, Default)]
 pub struct Scanner {
     depth: u32,
-    /// One bit per open bracket, the innermost lowest: 1 for an object, 0 for an array.
+    /// One bit per open bracket, the innermost in the lowest bit: 1 for an object, 0 for an array.
     kinds: u64,
     text: Text,
     /// Whether the next top-level string is a name.
@@ -46,7 +46,7 @@ pub struct Scanner {
     /// The beginning of the current name, and its whole length.
     name: ([u8; NAME], usize),
     closed: bool,
-    /// Whether the object has any members, and these two.
+    /// Whether the object has any members, `error`, and `results`.
     pub has_members: bool,
     pub has_error: bool,
     pub has_results: bool,

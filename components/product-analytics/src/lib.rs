@@ -10,23 +10,21 @@
 //! The project is named by its id or its full path. Errors have their text as `message` and as `error`,
 //! which the engine's client shows.
 //!
-//! Checks come in this order: 401, the token's scope, the parameters (400), whether the caller may
-//! read the project (404), whether analytics is enabled for it (404), whether the caller's role is one that the settings
-//! and the project allow, and an external user a member (403). Then the engine is called once,
-//! and its response decides ([`response`]).
+//! Checks come in this order: 401; the token's scope; the parameters (400); whether the caller may read the project
+//! (404); whether analytics is enabled for it (404). Then 403, if the settings or the project require a higher role, or
+//! if the caller is an external user without membership. Then the engine is called once, and its response decides
+//! ([`response`]).
 //!
-//! The engine of a project is the one in its own record, or else in the settings
-//! `analytics_api_base_url` and `analytics_api_key` ([`engine`]). The key signs a token for each
-//! call ([`token`]) and leaves this component in no other form. It is sealed in the store if a sealing
-//! key is configured ([`directory::seal`]).
+//! The engine of a project is configured in the project's record, or else in the settings `analytics_api_base_url` and
+//! `analytics_api_key` ([`engine`]). The key signs a token for each call ([`token`]) and is sent in no other form. It
+//! is sealed in the store if a sealing key is configured ([`directory::seal`]).
 //!
 //! # Cost
 //!
-//! The area stores nothing and only reads the directory: 4 reads, of the catalog's root, the token, settings
-//! and features; and those of the user, the project, its namespaces and the user's memberships, which an
-//! instance reads again after the root has changed. A response of
-//! at most 64 KiB is parsed as a whole. Of a longer one, only the beginning is scanned, and the rest is
-//! streamed unchanged ([`pass_through`]). A response with gaps to fill ([`gap_filling`]) is buffered as
+//! The area stores nothing and only reads the directory: 4 reads, of the catalog's root, the token, settings and
+//! features. If the root has changed, the instance also reads the user, the project, its namespaces and the user's
+//! memberships. A response of at most 64 KiB is parsed as a whole. Of a longer response, only the beginning is scanned,
+//! and the rest is streamed unchanged ([`pass_through`]). A response with gaps to fill ([`gap_filling`]) is buffered as
 //! a whole, up to the limit.
 
 pub mod api;

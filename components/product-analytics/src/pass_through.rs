@@ -1,5 +1,5 @@
-//! Passing a response of the engine on to the client. Its beginning is buffered until it is clear
-//! that it is no error; the rest is streamed, and scanned only if members must be added at its end.
+//! Passes a response of the engine on to the client. The beginning is buffered until it is clear that the response is
+//! no error. The rest is streamed, and scanned only if members must be added at the end.
 
 use crate::json_scan::Scanner;
 use crate::response::ResponseError;
@@ -8,11 +8,11 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use kit::Body;
 use kit::body::BodyError;
 
-/// How many bytes are buffered. The engine puts `error` at the beginning, and its errors are shorter
-/// than this; a response that is not longer is parsed as a whole.
+/// How many bytes are buffered. The engine puts `error` at the beginning, and its errors are shorter than this. A
+/// response that fits is parsed as a whole.
 const HEAD: usize = 64 << 10;
 
-/// How many bytes are scanned between two checks whether the buffer is full.
+/// How many bytes are scanned between two checks for a full buffer.
 const SCAN_STEP: usize = 16 << 10;
 
 /// A response, as far as it has been received.
@@ -48,7 +48,7 @@ pub struct Additions {
 }
 
 impl Additions {
-    /// Whether nothing is added to a response whose beginning was scanned so far.
+    /// Whether nothing is added to a response, judged by its scanned beginning.
     fn are_none(&self, scan: &Scanner) -> bool {
         self.token.is_none() && (!self.results || scan.has_results)
     }
@@ -76,8 +76,7 @@ impl Additions {
     }
 }
 
-/// Reads a response of at most `limit` bytes until it is clear that it is no error, or to its end if
-/// `whole` is set.
+/// Reads a response of at most `limit` bytes until it is clear that it is no error; or, if `whole` is set, to its end.
 pub async fn read_head(mut body: Body, limit: u64, whole: bool) -> Result<Received, ResponseError> {
     let (mut head, mut scan, mut end) = (Vec::new(), Scanner::default(), None);
     while let Some(chunk) = body.next().await {
@@ -104,14 +103,14 @@ impl PassThrough {
         additions.are_none(&self.scan)
     }
 
-    /// The body of a response of a known length to which nothing is added. The transport tells whether it is complete.
-    pub fn into_body_unread(self) -> Body {
+    /// The body of a response of known length, without additions. The transport detects whether it is complete.
+    pub fn into_unscanned_body(self) -> Body {
         let PassThrough { head, next, rest, .. } = self;
         rest.after([head, next].concat().into())
     }
 
-    /// The body with `additions`. It breaks off where the engine's body breaks off, and where it turns
-    /// out to be invalid, because the head is sent by then.
+    /// The body with `additions`. It breaks off where the engine's body breaks off or becomes invalid, because the head
+    /// has been sent by then.
     pub fn into_body(self, additions: Additions) -> Body {
         let PassThrough { head, scan, end, next, rest, limit } = self;
         let (length, last) = (head.len() as u64, last_byte(&head));
@@ -140,7 +139,7 @@ struct Tail {
 impl Tail {
     async fn next(mut self) -> Result<Option<(Vec<Bytes>, Self)>, BodyError> {
         let broken_off = |why: String| Err(BodyError::Upstream(why));
-        // Without additions the body is not scanned: the transport tells whether it is complete.
+        // Without additions the body is not scanned: the transport detects whether it is complete.
         let is_unscanned = self.additions.are_none(&self.scan);
         let next = std::mem::take(&mut self.next);
         let next = if next.is_empty() { self.rest.next().await.transpose()? } else { Some(next) };

@@ -1,4 +1,4 @@
-//! A query: the client's request, and the engine's.
+//! A query: the client's request, and the request to the engine.
 
 use http::Method;
 use kit::params::{Params, Validation};
@@ -41,8 +41,8 @@ struct EngineBody<'a> {
 }
 
 impl Query {
-    /// Reads a request. A GET has `query` as JSON text in the query string, as the engine's client sends
-    /// it; any other method has it in the body, whose parameters win over those of the query string.
+    /// Reads a request. A GET has `query` as JSON text in the query string, as the engine's client sends it. Any other
+    /// method has it in the body, whose parameters take precedence over the query string's.
     pub async fn read(request: Request) -> Result<Self, Error> {
         let mut params = request.params();
         if matches!(request.method, Method::GET | Method::HEAD) {
@@ -92,7 +92,7 @@ impl Query {
     }
 }
 
-/// Whether a value is an object, or a list of at least one object and of nothing else.
+/// Whether a value is an object, or a non-empty list of objects.
 fn is_query(value: &RawValue) -> bool {
     let is_object = |text: &str| text.starts_with('{');
     let list = || serde_json::from_str::<Vec<&RawValue>>(value.get());

@@ -43,7 +43,7 @@ impl From<serde_json::Error> for ResponseError {
 
 /// The outcome of a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Outcome {
     Success,
     /// The query takes longer than one request; the client repeats it.
     Waiting,
@@ -59,28 +59,28 @@ struct Top<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// The outcome that a complete response tells. It is a JSON object (see [`json_scan`]).
-pub fn verdict(whole: &str) -> Result<Verdict, ResponseError> {
+/// The outcome of a query, from a complete response. The response is a JSON object (see [`json_scan`]).
+pub fn outcome(whole: &str) -> Result<Outcome, ResponseError> {
     let top: Top = serde_json::from_str(whole)?;
     Ok(match top.error.map(RawValue::get) {
-        None | Some("\"\"" | "false" | "[]" | "{}") => Verdict::Success,
+        None | Some("\"\"" | "false" | "[]" | "{}") => Outcome::Success,
         Some(error) => match serde_json::from_str::<String>(error) {
             Ok(text) => classify(&text),
-            Err(_) => Verdict::Refused("the analytics engine refused the query".to_owned()),
+            Err(_) => Outcome::Refused("the analytics engine refused the query".to_owned()),
         },
     })
 }
 
-fn classify(error: &str) -> Verdict {
+fn classify(error: &str) -> Outcome {
     // ClickHouse's codes for a database or a table that does not exist.
     let missing = ["Error: Code: 81.", "Error: Code: 60."].iter().any(|code| {
         let detail = error.split_once(code).map(|(_, detail)| detail);
         detail.is_some_and(|detail| detail.contains("UNKNOWN_DATABASE") || detail.contains("UNKNOWN_TABLE"))
     });
     match error {
-        "Continue wait" => Verdict::Waiting,
-        _ if missing => Verdict::NoDatabase,
-        _ => Verdict::Refused(without_stack(error)),
+        "Continue wait" => Outcome::Waiting,
+        _ if missing => Outcome::NoDatabase,
+        _ => Outcome::Refused(without_stack(error)),
     }
 }
 
@@ -94,34 +94,34 @@ fn without_stack(error: &str) -> String {
 mod tests {
     use super::*;
 
-    fn outcome(body: &str) -> Verdict {
-        verdict(body).unwrap()
+    fn read(body: &str) -> Outcome {
+        outcome(body).unwrap()
     }
 
-    fn refused(text: &str) -> Verdict {
-        Verdict::Refused(text.to_owned())
+    fn refused(text: &str) -> Outcome {
+        Outcome::Refused(text.to_owned())
     }
 
     #[test]
     fn an_empty_error_is_no_error() {
         for body in ["{}", r#"{"results":[]}"#, r#"{"error":null}"#, r#"{"error":""}"#, r#"{"a":{"error":"x"}}"#] {
-            assert_eq!(outcome(body), Verdict::Success, "{body}");
+            assert_eq!(read(body), Outcome::Success, "{body}");
         }
-        assert_eq!(outcome(r#"{"error":"Continue wait"}"#), Verdict::Waiting);
-        assert_eq!(outcome(r#"{"type":"UserError","error":"Continue waiting"}"#), refused("Continue waiting"));
+        assert_eq!(read(r#"{"error":"Continue wait"}"#), Outcome::Waiting);
+        assert_eq!(read(r#"{"type":"UserError","error":"Continue waiting"}"#), refused("Continue waiting"));
         for body in [r#"{"error":{"stack":"at /srv/x.js"}}"#, r#"{"error":true}"#, r#"{"error":["/srv"]}"#] {
-            assert_eq!(outcome(body), refused("the analytics engine refused the query"), "{body}");
+            assert_eq!(read(body), refused("the analytics engine refused the query"), "{body}");
         }
     }
 
     #[test]
     fn an_absent_database_is_recognised_by_code_and_name() {
-        let error = |text: &str| outcome(&format!(r#"{{"error":"{text}"}}"#));
+        let error = |text: &str| read(&format!(r#"{{"error":"{text}"}}"#));
         for text in [
             "Error: Code: 81. DB::Exception: Database gitlab_project_999 doesn't exist. (UNKNOWN_DATABASE)",
             "Error: Code: 60. DB::Exception: Table x doesn't exist. (UNKNOWN_TABLE) (version 22)",
         ] {
-            assert_eq!(error(text), Verdict::NoDatabase, "{text}");
+            assert_eq!(error(text), Outcome::NoDatabase, "{text}");
         }
         for text in [
             "Error: Code: 62. DB::Exception: (UNKNOWN_TABLE)",
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn stack_traces_are_removed() {
         let body = r#"{"error":"Error: no\nreally\n    at f (/srv/a.js:1:2)\n    at g","stack":"at /srv"}"#;
-        assert_eq!(outcome(body), refused("Error: no\nreally"));
+        assert_eq!(read(body), refused("Error: no\nreally"));
     }
 
     #[test]
@@ -145,7 +145,7 @@ mod tests {
             ("{\"a\":}", "it is not JSON: expected value at line 1 column 6"),
             ("{\"a\":1", "it is not JSON: EOF while parsing an object at line 1 column 6"),
         ] {
-            assert_eq!(verdict(body).unwrap_err().to_string(), text, "{body}");
+            assert_eq!(outcome(body).unwrap_err().to_string(), text, "{body}");
         }
     }
 }

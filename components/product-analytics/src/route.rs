@@ -1,4 +1,4 @@
-//! The URLs of the area: the only file that knows one.
+//! The URLs of the area. Only this file knows URLs.
 
 use http::Method;
 use kit::path::Segment;
@@ -25,7 +25,7 @@ impl Endpoint {
     }
 }
 
-/// Endpoints of the engine that its client also asks for, and that have no counterpart here.
+/// Endpoints of the engine that its client also requests, and that have no counterpart here.
 const UNSUPPORTED: [&str; 3] = ["sql", "subscribe", "cubesql"];
 
 /// The target of a request.

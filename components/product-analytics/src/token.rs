@@ -16,7 +16,7 @@ const LIFETIME: i64 = 180;
 /// the host can coalesce equal requests.
 const STEP: i64 = 5;
 
-/// Upper bound of the tokens that an instance keeps, in bytes.
+/// Upper bound of the tokens that an instance caches, in bytes.
 const CAPACITY: usize = 64 << 10;
 
 const HEADER: &str = r#"{"alg":"HS256","typ":"JWT"}"#;
@@ -35,7 +35,7 @@ struct Claims<'a> {
     iss: &'a str,
 }
 
-/// A token, and the inputs that it was minted of.
+/// A token, and the inputs from which it was minted.
 struct Minted {
     key: String,
     issuer: String,

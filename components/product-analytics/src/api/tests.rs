@@ -1,4 +1,4 @@
-//! Requests in, answers out, with an engine that a function plays.
+//! Requests and answers, with a function as the engine.
 
 mod access;
 mod upstream;
@@ -31,9 +31,9 @@ const PRIVATE: u64 = 9;
 /// In the personal namespace of `dev`.
 const PERSONAL: u64 = 20;
 
-/// Groups `acme` (public) with project 7, `acme/labs` (private) with project 9; `dev` and `guest`
-/// are members of `acme`, `outsider` is not. Each user has a token of their name, and `reader` is
-/// a token of `dev` that may only read. Analytics is set up, and a function plays its engine.
+/// Groups `acme` (public) with project 7, `acme/labs` (private) with project 9; `dev` and `guest` are members of
+/// `acme`, `outsider` is not. Each user has a token of their name, and `reader` is a token of `dev` that may only read.
+/// Analytics is configured, and a function is its engine.
 struct Forge {
     store: MemoryStore,
     engine: Upstream,
@@ -44,7 +44,7 @@ struct Forge {
 struct TestResponse {
     status: u16,
     headers: HeaderMap,
-    /// The body, and whether it was broken off.
+    /// The body, and whether it broke off.
     body: Vec<u8>,
     broken: Option<BodyError>,
 }
@@ -70,7 +70,7 @@ fn reply(body: impl Into<Body>) -> OutboundResponse {
     OutboundResponse { status: StatusCode::OK, headers: HeaderMap::new(), body: body.into() }
 }
 
-/// A body that comes in these parts.
+/// A body that arrives in these parts.
 fn parts(parts: Vec<Chunk>) -> Body {
     Body::pull(parts.into_iter())
 }
@@ -213,7 +213,7 @@ fn refusal(text: &str) -> Value {
     json!({"message": text, "error": text})
 }
 
-/// A query that the engine may be asked.
+/// A valid query.
 const QUERY: &str = r#"{"query":{"measures":["TrackedEvents.count"]}}"#;
 
 /// The claims of the token in a call.

@@ -39,7 +39,7 @@ fn callers_who_may_read_the_project_may_query_it() {
     assert_eq!((meta("reader", Method::POST), meta("dev", Method::POST)), (403, 200));
 }
 
-/// The answer to each level that the settings and the project ask for, by caller and `include_token`.
+/// The answer for each level that the settings and the project require, by caller and `include_token`.
 #[test]
 fn levels_of_the_settings_and_of_the_project_decide_and_the_higher_one_counts() {
     let asked = |settings: Value, own: Analytics, token: &str, include_token: bool| {
@@ -72,11 +72,11 @@ fn levels_of_the_settings_and_of_the_project_decide_and_the_higher_one_counts() 
     assert_eq!(asked(tokens.clone(), none.clone(), "guest", true), no_token);
     assert_eq!(asked(tokens.clone(), none.clone(), "guest", false), all);
     assert_eq!(asked(tokens.clone(), none.clone(), "dev", true), all);
-    // A project raises a level, and does not lower it.
+    // A project can raise a level, but not lower it.
     assert_eq!(asked(json!({}), own(Some(Role::Developer), None), "guest", false), refused);
     assert_eq!(asked(json!({}), own(None, Some(Role::Maintainer)), "dev", true), no_token);
     assert_eq!(asked(queries, own(Some(Role::Guest), Some(Role::Guest)), "guest", false), refused);
-    // A value that an earlier build stored and that names no role.
+    // A value that an earlier build stored, and that is no role.
     let unknown = json!({"product_analytics_min_access_level": "reporter"});
     assert_eq!(asked(unknown, none, "dev", false), refused);
 }
@@ -181,7 +181,7 @@ fn a_projects_own_engine_is_asked_with_its_own_key_or_not_at_all() {
     assert_eq!(own(Some("https://own.test"), None), None);
 }
 
-/// Changes records as an import does: the catalog follows.
+/// Changes records as an import does, with the catalog.
 fn change(env: &Env, changes: impl FnOnce(&mut Changes), write: impl FnOnce()) {
     let mut changed = Changes::default();
     changes(&mut changed);
@@ -190,7 +190,7 @@ fn change(env: &Env, changes: impl FnOnce(&mut Changes), write: impl FnOnce()) {
     log.commit(env).unwrap();
 }
 
-/// The operations of a query in an instance that `new` makes, after each of which the store may fail.
+/// The number of store operations of a query in an instance from `new`. The store fails after each of them once.
 fn operations_until_asked(forge: &Forge, new: impl Fn() -> Env) -> u64 {
     for operations in 0.. {
         let store = FailingStore::after(operations, forge.store.clone());
@@ -214,8 +214,8 @@ fn when_storage_fails_the_engine_is_not_asked() {
     assert_eq!(ask(env.clone(), "guest", Method::POST, "9/product_analytics/request/load", QUERY).status, 200);
     forge.engine.take_calls();
     let counts = [operations_until_asked(&forge, || forge.env()), operations_until_asked(&forge, || env.clone())];
-    // Of the user, the project, its two groups and the memberships an instance reads nothing again: there
-    // remain the catalog's root, the token, settings and features.
+    // The instance does not read the user, the project, its two groups and the memberships again. It reads the
+    // catalog's root, the token, settings and features.
     assert_eq!(counts, [9, 4]);
 }
 
@@ -239,7 +239,7 @@ fn a_member_who_is_removed_is_refused_by_an_instance_that_knew_them() {
     assert_eq!(status(), 401);
 }
 
-/// A client may send its body for as long as the host lets it.
+/// A client may send its body for as long as the host permits.
 #[test]
 fn a_caller_who_loses_access_while_the_body_arrives_is_refused() {
     let forge = Forge::answering("{}");

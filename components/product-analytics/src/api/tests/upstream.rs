@@ -4,7 +4,7 @@ use super::*;
 
 const MIB: usize = 1 << 20;
 
-/// `text` as it comes from a server, in parts.
+/// `text` in parts, as a server sends it.
 fn cut(text: &str) -> Vec<Chunk> {
     text.as_bytes().chunks(64 << 10).map(|part| Ok(Bytes::copy_from_slice(part))).collect()
 }
@@ -92,7 +92,7 @@ fn keys_are_sealed_where_they_are_stored_and_sign_the_same_tokens() {
         let stored = Store::get(&forge.store, key).unwrap().unwrap();
         assert!(!String::from_utf8_lossy(&stored).contains(" secret"), "{key}");
     }
-    // Without the key, the fault names no secret and no address.
+    // Without the key, the error names no secret and no address.
     forge.variables = vec![];
     let refused = forge.load(QUERY);
     assert_eq!((refused.status, refused.text().contains("sealed:")), (500, false), "{}", refused.text());
@@ -174,7 +174,7 @@ fn long_answers_pass_byte_for_byte() {
     assert!(answer.status == 200 && answer.broken.is_none() && answer.text() == expected);
 }
 
-/// Even faults pass that would be refused at the beginning: of the rest, only its end and its length are checked.
+/// Errors that would be refused at the beginning pass here: of the rest, only the end and the length are checked.
 #[test]
 fn the_rest_of_a_long_answer_passes_unread() {
     let deep = format!(r#","x":{}{},"error":"late""#, "[".repeat(40), "]".repeat(40));
@@ -219,7 +219,7 @@ fn errors_in_the_middle_of_a_response_break_it_off() {
     }
     assert_eq!(broken(|| cut(long("").trim_end_matches('}'))), "it broke off");
     assert_eq!(broken(|| cut(&format!("{}  ", long("").trim_end_matches('}')))), "it broke off");
-    // As long as it is looked for `results`.
+    // The body is scanned as long as `results` is missing.
     let other = |more: &str| long(more).replacen("results", "rows", 1);
     let late = r#","error":"late","stack":"/srv""#;
     assert_eq!(broken(move || cut(&other(late))), "an error in the middle of a result");
