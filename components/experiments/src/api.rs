@@ -23,7 +23,7 @@ use std::rc::Rc;
 /// The variables that this component reads.
 pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, INVALID_TOKENS, LAST_USE_MINUTES];
 
-/// The largest import, in bytes: a few times the most that can be stored.
+/// The largest import, in bytes: a few times the largest stored size.
 const MAX_IMPORT: u64 = 8 << 20;
 
 /// Answers one request.
@@ -99,10 +99,10 @@ struct RenderedList {
 }
 
 impl RenderedList {
-    /// The present list; taken from the instance's cache if the records have not changed.
+    /// The current list, from the instance's cache if the records have not changed.
     fn load(env: &Env) -> Result<Rc<RenderedList>, Error> {
         let (definitions, features) = (store::read(env)?, feature::all(env)?);
-        // An instance decodes a record once, so that as a rule two pointers are compared.
+        // An instance decodes a record once, so this usually compares two pointers.
         let is_current = |list: &Rc<RenderedList>| (&list.definitions, &list.features) == (&definitions, &features);
         if let Some(list) = env.instance_cache.get::<RenderedList>().filter(is_current) {
             return Ok(list);

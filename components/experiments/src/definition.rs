@@ -4,7 +4,7 @@ use directory::feature::FeatureGates;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The suffix of the name of an experiment of the former kind, which its key lacks.
+/// The name's suffix of experiments of the former kind; their keys lack it.
 const LEGACY_SUFFIX: &str = "_experiment_percentage";
 
 /// The only type that is listed.

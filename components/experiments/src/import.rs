@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 const KIND: &str = "experiment";
 
-/// The longest name, in bytes, as of a feature.
+/// The longest name, in bytes, as for features.
 const MAX_NAME: usize = 255;
 
 #[derive(Deserialize)]

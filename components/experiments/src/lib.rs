@@ -12,10 +12,9 @@
 //!
 //! No root names a blob, so the area has no garbage to collect.
 //!
-//! The gates of an experiment are those of the feature of the same name, which the admin area sets. A
-//! list costs 5 reads: the catalog's root, the token, settings, definitions and features; and 4 for the user,
-//! the operator's group and the memberships, which an instance reads again after the root has changed. An
-//! instance keeps the rendered list.
+//! An experiment has the gates of the feature of its name, which the admin area sets. A list costs 5 reads: the
+//! catalog's root, the token, settings, definitions and features. If the root has changed, 4 more reads get the user,
+//! the operator's group and the memberships. An instance caches the rendered list.
 
 pub mod api;
 pub mod definition;

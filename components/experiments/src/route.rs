@@ -24,7 +24,7 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
         (["import", "experiments"], _) => Err(Error::method_not_allowed("POST")),
         (["maintenance", "experiments", task], _) => match Task::named(method, task)? {
             Task::Check => Ok(Route::Check),
-            // There is nothing to collect or to repair.
+            // The area has nothing to collect or to repair.
             Task::CollectGarbage | Task::Repair => Err(Error::route_not_found()),
         },
         _ => Err(Error::route_not_found()),

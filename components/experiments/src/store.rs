@@ -3,7 +3,7 @@
 use crate::definition::Definition;
 use kit::Env;
 use kit::maintenance::Maintain;
-use kit::reachability::{KeyLayout, Node, GcSource, Tracer};
+use kit::reachability::{GcSource, KeyLayout, Node, Tracer};
 use kit::root::{self, Decision};
 use kit::store::StoreError;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 const DEFINITIONS: &str = "experiments/v1/definitions";
 
-/// The largest size of all definitions together, in bytes of JSON: they are one record.
+/// The largest total size of all definitions, in bytes of JSON: they are one record.
 const MAX_BYTES: usize = 1 << 20;
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ pub fn read(env: &Env) -> Result<Rc<Vec<Definition>>, StoreError> {
 
 /// A change of one definition.
 pub enum Change {
-    /// Replaces the definition of this name, or adds one after all others.
+    /// Replaces the definition of this name, or adds it at the end.
     Save(Definition),
     /// Deletes the definition of this name.
     Delete(String),
@@ -118,7 +118,7 @@ impl GcSource for StoredDefinitions<'_> {
 
     fn visit(&self, node: Node, tracer: &mut Tracer) -> Result<bool, StoreError> {
         if !matches!(node, Node::Root(DEFINITIONS)) {
-            // The counter that the swap keeps beside the record.
+            // The record's counter, which its swaps keep.
             return Ok(false);
         }
         let records: Vec<Record> = root::read(&*self.0.store, DEFINITIONS)?.unwrap_or_default();

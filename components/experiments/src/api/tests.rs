@@ -15,8 +15,8 @@ use serde_json::{Map, Value, json};
 
 const BOOT: &str = "bootstrap-secret";
 
-/// A forge with these users: 1 an administrator, 2 a member of the operator's group, 3 a member that is a
-/// bot, 4 a member of a subgroup, 5 a former member. The token of each is `t` and the id.
+/// A forge with five users: 1 is an administrator, 2 a member of the operator's group, 3 a bot and member. 4 is a
+/// member of a subgroup, 5 a former member. Each token is `t` and the id.
 fn forge(store: MemoryStore) -> Env {
     let env = env(store, &[("bootstrap_admin_token", BOOT)]);
     for id in 1..=5 {
@@ -234,7 +234,7 @@ fn a_check_names_the_damaged_record() {
     }
 }
 
-/// Changes records as an import does: the catalog follows.
+/// Changes records as an import does, with the catalog.
 fn change(env: &Env, changes: impl FnOnce(&mut Changes), write: impl FnOnce()) {
     let mut changed = Changes::default();
     changes(&mut changed);
@@ -243,7 +243,7 @@ fn change(env: &Env, changes: impl FnOnce(&mut Changes), write: impl FnOnce()) {
     log.commit(env).unwrap();
 }
 
-/// The operations of a list in an instance that `new` makes, after each of which the store may fail.
+/// The number of store operations of a list in an instance from `new`. The store fails after each of them once.
 fn operations_until_answered(store: &MemoryStore, new: impl Fn() -> Env) -> u64 {
     for after in 0.. {
         let failing = FailingStore::after(after, store.clone());
@@ -266,8 +266,8 @@ fn a_failing_store_is_a_500() {
     let used = new();
     assert_eq!(get(&used, "t2").0, 200);
     let counts = [operations_until_answered(&store, new), operations_until_answered(&store, || used.clone())];
-    // Of users, groups and memberships an instance reads nothing again: there remain the catalog's root, the
-    // token, settings, definitions and features.
+    // The instance does not read users, groups and memberships again. It reads the catalog's root, the token, settings,
+    // definitions and features.
     assert_eq!(counts, [9, 5]);
 }
 
