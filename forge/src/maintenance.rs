@@ -63,7 +63,7 @@ impl StoreArgs {
         };
         // A host would begin with an empty store where there is none.
         if !data.join(sqlite::FILE_NAME).is_file() {
-            return Err(sqlite::OpenError::NoStore { directory: data.clone() }.into());
+            return Err(sqlite::SqliteOpenError::NoStore { directory: data.clone() }.into());
         }
         let bootstrap_token = token::random()?;
         let secrets = self.secrets.read()?.with(token::BOOTSTRAP_TOKEN, bootstrap_token.clone());

@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
-use hexad::cli::Secrets;
+use hexad::cli::SecretValues;
 use hexad::random;
 use serde::Deserialize;
 use serde_json::json;
@@ -45,7 +45,7 @@ pub fn random() -> Result<String> {
 }
 
 /// The bootstrap token among `secrets`, or a random one that only this process knows.
-pub fn bootstrap(secrets: &Secrets) -> Result<String> {
+pub fn bootstrap(secrets: &SecretValues) -> Result<String> {
     secrets.get(BOOTSTRAP_TOKEN).filter(|token| !token.is_empty()).map_or_else(random, Ok)
 }
 

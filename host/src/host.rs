@@ -17,7 +17,7 @@ use http_body_util::BodyExt;
 use tokio::sync::watch;
 
 use crate::acceptor::{self, Acceptor};
-use crate::admin::{Admin, AdminAccess, AdminOptions, ConnectionBounds, HostMemory, HostState};
+use crate::admin::{Admin, AdminAccess, AdminOptions, ConnectionBounds, HostState, MemoryState};
 use crate::application::{Application, RouteTarget};
 use crate::body::ResponseBody;
 use crate::component::{Artifact, ComponentService, LoadContext, LoadError, Revision, Settings};
@@ -215,7 +215,7 @@ impl Host {
         let state = move || {
             let (store_bytes, postgres) = read_store();
             HostState {
-                memory: HostMemory {
+                memory: MemoryState {
                     budget: budget.clone(),
                     division,
                     send_buffer: sum_of(&ingresses, |ingress| ingress.send_budgets.held() as u64),

@@ -17,7 +17,7 @@ use crate::metrics::Metrics;
 use crate::runtime::{Runtime, RuntimeError};
 use crate::send_buffer::SendLimits;
 use crate::store::Backend;
-use crate::store::sqlite::{self, OpenError, Sqlite};
+use crate::store::sqlite::{self, Sqlite, SqliteOpenError};
 
 /// The options of a check, besides the manifest.
 #[derive(Clone, Debug, Default)]
@@ -64,7 +64,7 @@ pub enum CheckError {
     #[error("no store for the checks can be made: {0}")]
     Folder(#[from] io::Error),
     #[error(transparent)]
-    Store(#[from] OpenError),
+    Store(#[from] SqliteOpenError),
     #[error("the policy of what may be served cannot be used: {0}")]
     Policy(#[from] PolicyError),
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use clap::Parser;
-use hexad::cli::{Secrets, Up};
+use hexad::cli::{SecretValues, Up};
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::fixture::{self, Server, agent, manifest, store};
@@ -73,7 +73,7 @@ fn stop_early(folder: &Path) {
     let (manifest, data) = (folder.join("spin.toml"), folder.join("data"));
     let [manifest, data] = [&manifest, &data].map(|path| path.to_str().unwrap());
     let arguments = ["up", "--listen", "127.0.0.1:0", "--threads", "1", "--manifest", manifest, "--data", data];
-    let stopped = UpCommand::parse_from(arguments).up.run(Secrets::default(), |serving| {
+    let stopped = UpCommand::parse_from(arguments).up.run(SecretValues::default(), |serving| {
         let address: SocketAddr = serving.public_url().strip_prefix("http://").unwrap().parse().unwrap();
         TcpStream::connect(address).unwrap();
         kill_process(getpid(), Signal::TERM).unwrap();

@@ -18,7 +18,7 @@ use super::host_status::HostStatus;
 use super::operator::{self, OperatorPages, OperatorRoute};
 use super::response::{AdminResponse, body};
 use super::route::{AdminRoute, AdminRouteError};
-use super::upload::{self, RequestBody};
+use super::upload::{self, UploadBody};
 use crate::deploy::{self, DeployError, DeployReport, Deployer, Signature, SwapRequest};
 
 /// The actor, for the audit log. It is not verified.
@@ -41,7 +41,7 @@ impl AdminApi {
     pub async fn handle(
         self: Arc<Self>,
         connection: &AdminConnection,
-        request: Request<impl RequestBody>,
+        request: Request<impl UploadBody>,
     ) -> AdminResponse {
         let (parts, request_body) = request.into_parts();
         if let Some(route) = OperatorRoute::parse(&parts.method, parts.uri.path(), parts.uri.query()) {
@@ -123,7 +123,7 @@ impl AdminApi {
     }
 
     /// Swaps in the component that is the request's body.
-    async fn swap(&self, request: SwapRequest, body: impl RequestBody) -> AdminResponse {
+    async fn swap(&self, request: SwapRequest, body: impl UploadBody) -> AdminResponse {
         let wasm = match upload::receive(body, &self.context.memory()).await {
             Ok(wasm) => wasm,
             Err(error) => return error_response(error.status(), &error.to_string()),

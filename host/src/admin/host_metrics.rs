@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 
 use prometheus_client::metrics::MetricType;
 
-use super::host_state::{HostMemory, HostState};
+use super::host_state::{HostState, MemoryState};
 use super::metric_family::FamilyEncoder;
 use super::process;
 use crate::application::Application;
@@ -86,7 +86,7 @@ fn host(application: &Application, state: &HostState, out: &mut FamilyEncoder<'_
         *connections as f64,
     )?;
     out.host("uptime_seconds", "Since the host started", MetricType::Gauge, started.elapsed().as_secs_f64())?;
-    let HostMemory { budget, division, send_buffer } = &state.memory;
+    let MemoryState { budget, division, send_buffer } = &state.memory;
     for (name, help, value) in [
         ("memory_budget_bytes", "What caches, responses and guests may take together", division.total),
         ("guest_memory_limit_bytes", "What guests may take of it together", budget.limit()),
@@ -149,7 +149,7 @@ fn host(application: &Application, state: &HostState, out: &mut FamilyEncoder<'_
     Ok(())
 }
 
-fn postgres_metrics(out: &mut FamilyEncoder<'_, '_>, status: &postgres::PostgresStatus) -> fmt::Result {
+fn postgres_metrics(out: &mut FamilyEncoder<'_, '_>, status: &postgres::ServerStatus) -> fmt::Result {
     let is_connected = f64::from(u8::from(status.server.is_some()));
     out.host("postgres_connected", "1 while a PostgreSQL can be used", MetricType::Gauge, is_connected)?;
     let round_trip = status.round_trip.as_secs_f64();

@@ -16,7 +16,7 @@ pub struct HostState {
     pub connections: usize,
     pub store_bytes: u64,
     /// `None` for a store in the data folder.
-    pub postgres: Option<postgres::PostgresStatus>,
+    pub postgres: Option<postgres::ServerStatus>,
     /// Why the store cannot do its work, if it cannot.
     pub store_failure: Option<StoreFailure>,
     /// Transactions that failed since the start.
@@ -33,7 +33,7 @@ pub struct HostState {
     pub busy_polling: Duration,
     /// Instances that wait for their clients and have yielded their permits.
     pub stalled_instances: usize,
-    pub memory: HostMemory,
+    pub memory: MemoryState,
     /// Lines of the access log that were dropped since the start.
     pub access_log_dropped: u64,
     /// Used entries of the instance pool: component instances, memories, stacks.
@@ -41,7 +41,7 @@ pub struct HostState {
 }
 
 /// The use of the host's memory.
-pub struct HostMemory {
+pub struct MemoryState {
     pub budget: Arc<MemoryBudget>,
     pub division: MemoryDivision,
     /// Bytes of responses that clients have not taken.

@@ -190,8 +190,8 @@ impl From<&FleetHost> for FleetHostStatus {
     }
 }
 
-impl From<&postgres::PostgresStatus> for PostgresStatus {
-    fn from(status: &postgres::PostgresStatus) -> Self {
+impl From<&postgres::ServerStatus> for PostgresStatus {
+    fn from(status: &postgres::ServerStatus) -> Self {
         let standby = |(name, lag): &(String, u64)| StandbyStatus { name: name.clone(), lag: *lag };
         Self {
             url: status.url.clone(),

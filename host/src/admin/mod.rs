@@ -74,7 +74,7 @@ use context::AdminContext;
 pub use context::HostStateReader;
 use deployment::{DeploymentThreads, MAX_DEPLOYMENTS};
 use history::{History, SAMPLE_PERIOD};
-pub use host_state::{HostMemory, HostState};
+pub use host_state::{HostState, MemoryState};
 pub use host_status::{
     AnonymousWorkStatus, CertificateProblemStatus, FleetHostStatus, HostStatus, MemoryStatus, PostgresStatus,
     ReloadStatus, StoreProblemStatus,

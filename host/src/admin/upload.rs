@@ -25,9 +25,9 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The body of a request to the listener.
-pub trait RequestBody: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send {}
+pub trait UploadBody: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send {}
 
-impl<B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send> RequestBody for B {}
+impl<B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send> UploadBody for B {}
 
 /// Why an upload was not received. Each text is for the client.
 #[derive(Debug, thiserror::Error)]
@@ -97,7 +97,7 @@ impl AsRef<[u8]> for UploadBuffer {
 }
 
 /// Reads a component.
-pub async fn receive(body: impl RequestBody, memory: &Arc<MemoryBudget>) -> Result<Bytes, UploadError> {
+pub async fn receive(body: impl UploadBody, memory: &Arc<MemoryBudget>) -> Result<Bytes, UploadError> {
     let mut body = std::pin::pin!(body);
     let end = Instant::now() + UPLOAD_TIMEOUT;
     let mut content = UploadBuffer::new(memory);
@@ -114,14 +114,14 @@ pub async fn receive(body: impl RequestBody, memory: &Arc<MemoryBudget>) -> Resu
 
 /// Discards the body of a request whose response does not need it. If the client waits for `100 Continue`, the body is
 /// not polled, because the server would then ask for it.
-pub async fn discard(headers: &HeaderMap, body: impl RequestBody) {
+pub async fn discard(headers: &HeaderMap, body: impl UploadBody) {
     if !headers.contains_key(EXPECT) {
         drain(body).await;
     }
 }
 
 /// Reads and discards the body until the client pauses.
-pub async fn drain(body: impl RequestBody) {
+pub async fn drain(body: impl UploadBody) {
     let mut body = std::pin::pin!(body);
     let mut remaining = MAX_DRAIN;
     let drained = async {

@@ -30,7 +30,7 @@ pub use self::http::agent;
 pub use crate::redaction::url as shown_url;
 pub use backup::Backup;
 pub use former_flags::warn_of_former_flags;
-pub use secrets::{SecretArgs, Secrets};
+pub use secrets::{SecretArgs, SecretValues};
 pub use status::Status;
 pub use swap::{Promote, Rollback, Swap};
 pub use terminal::{announce, has_lost_reader, one_line, printable};

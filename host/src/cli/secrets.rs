@@ -34,7 +34,7 @@ pub struct SecretArgs {
 
 /// Values of variables by the names that they have in the environment.
 #[derive(Default)]
-pub struct Secrets {
+pub struct SecretValues {
     values: BTreeMap<String, String>,
     /// Files whose value no variable has used yet.
     unread: Mutex<BTreeMap<String, PathBuf>>,
@@ -42,11 +42,11 @@ pub struct Secrets {
 
 impl SecretArgs {
     /// Reads all files. A variable that has a value in the environment, too, is refused.
-    pub fn read(&self) -> Result<Secrets> {
+    pub fn read(&self) -> Result<SecretValues> {
         self.read_with(&|name| env::var_os(name).filter(|value| !value.is_empty()))
     }
 
-    fn read_with(&self, environment: &dyn Fn(&str) -> Option<OsString>) -> Result<Secrets> {
+    fn read_with(&self, environment: &dyn Fn(&str) -> Option<OsString>) -> Result<SecretValues> {
         let credentials = environment(CREDENTIALS).map(PathBuf::from);
         let folder = match (&self.secrets_from, &credentials) {
             (Some(given), Some(credentials)) if given != credentials => {
@@ -54,7 +54,7 @@ impl SecretArgs {
             }
             (given, credentials) => given.as_ref().or(credentials.as_ref()),
         };
-        let mut secrets = Secrets { values: BTreeMap::new(), unread: Mutex::default() };
+        let mut secrets = SecretValues { values: BTreeMap::new(), unread: Mutex::default() };
         let Some(folder) = folder else { return Ok(secrets) };
         let unreadable = || format!("cannot read the secrets in {}", folder.display());
         let mut unread = BTreeMap::new();
@@ -80,7 +80,7 @@ impl SecretArgs {
     }
 }
 
-impl Secrets {
+impl SecretValues {
     /// The value of an environment variable, or of the file in its place.
     pub fn get(&self, name: &str) -> Option<String> {
         if let Ok(mut unread) = self.unread.lock() {
@@ -139,7 +139,7 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
     }
 
-    fn read(folder: &Path, environment: &dyn Fn(&str) -> Option<OsString>) -> Result<Secrets> {
+    fn read(folder: &Path, environment: &dyn Fn(&str) -> Option<OsString>) -> Result<SecretValues> {
         SecretArgs { secrets_from: Some(folder.to_owned()) }.read_with(environment)
     }
 

@@ -17,7 +17,7 @@ use super::ingress::IngressArgs;
 use super::log::LogOptions;
 use super::policy::PolicyArgs;
 use super::reload::{ManifestSource, Reloads};
-use super::secrets::{self, SecretArgs, Secrets};
+use super::secrets::{self, SecretArgs, SecretValues};
 use super::service_manager::{self, ServiceState};
 use super::signals::{Signals, StopRequest};
 use super::store::StoreArgs;
@@ -179,12 +179,12 @@ impl Serving<'_> {
 
 impl Up {
     /// The values of variables.
-    pub fn secrets(&self) -> Result<Secrets> {
+    pub fn secrets(&self) -> Result<SecretValues> {
         self.secrets.read()
     }
 
     /// Serves until a signal stops it. `started` is called once the host serves clients, and its error stops the host.
-    pub fn run(self, secrets: Secrets, started: impl FnOnce(&mut Serving<'_>) -> Result<()>) -> Result<()> {
+    pub fn run(self, secrets: SecretValues, started: impl FnOnce(&mut Serving<'_>) -> Result<()>) -> Result<()> {
         let began = Instant::now();
         self.log.init()?;
         if !self.core_dumps {

@@ -130,7 +130,7 @@ impl Manifest {
         let document = DeTable::parse(text).map_err(|error| ManifestError::unparsable(path, text, &error))?;
         let former_names = former_names::find(text).map_err(|both| ManifestError::invalid(path, both))?;
         let document = Spanned::new(document.span(), DeValue::Table(document.into_inner()));
-        let schema::Manifest { application, variables, component: declared, trigger, _version } =
+        let schema::ManifestTable { application, variables, component: declared, trigger, _version } =
             value::read(&document).map_err(|error| ManifestError::invalid(path, vec![error.reason(text)]))?;
         let locations = &Locations::new(text, &document);
         let mut problems = Problems::default();

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Manifest {
+pub struct ManifestTable {
     /// Must be 2.
     #[serde(rename = "spin_manifest_version", deserialize_with = "version_2")]
     pub _version: (),

@@ -18,9 +18,9 @@ pub enum Engine {
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     #[error(transparent)]
-    Sqlite(#[from] sqlite::OpenError),
+    Sqlite(#[from] sqlite::SqliteOpenError),
     #[error(transparent)]
-    Postgres(#[from] postgres::OpenError),
+    Postgres(#[from] postgres::PostgresOpenError),
 }
 
 impl Engine {
@@ -125,10 +125,7 @@ impl Engine {
 
     /// Returns a function that reads the store's size in bytes and, on PostgreSQL, the status of the server. It does
     /// not keep the store open.
-    pub fn status_reader(
-        &self,
-        data: PathBuf,
-    ) -> Box<dyn Fn() -> (u64, Option<postgres::PostgresStatus>) + Send + Sync> {
+    pub fn status_reader(&self, data: PathBuf) -> Box<dyn Fn() -> (u64, Option<postgres::ServerStatus>) + Send + Sync> {
         match self {
             Self::Sqlite(_) => Box::new(move || (sqlite::size(&data), None)),
             Self::Postgres(store) => {

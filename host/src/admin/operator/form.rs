@@ -12,7 +12,7 @@ use multer::{Constraints, Multipart, SizeLimit};
 use tokio::time::{Instant, timeout, timeout_at};
 use url::form_urlencoded;
 
-use crate::admin::upload::{self, PART_TIMEOUT, RequestBody, UPLOAD_TIMEOUT, UploadBuffer, UploadError};
+use crate::admin::upload::{self, PART_TIMEOUT, UPLOAD_TIMEOUT, UploadBody, UploadBuffer, UploadError};
 use crate::bounded_file::MAX_COMPONENT_BYTES;
 use crate::deploy::Expected;
 use crate::digest::Digest;
@@ -79,7 +79,7 @@ impl Form {
 }
 
 /// Reads a form without a file.
-pub async fn read(body: impl RequestBody) -> Result<Form, FormError> {
+pub async fn read(body: impl UploadBody) -> Result<Form, FormError> {
     let mut body = std::pin::pin!(body);
     let form = read_fields(body.as_mut()).await;
     if form.is_err() {
@@ -89,7 +89,7 @@ pub async fn read(body: impl RequestBody) -> Result<Form, FormError> {
     form
 }
 
-async fn read_fields(body: impl RequestBody) -> Result<Form, FormError> {
+async fn read_fields(body: impl UploadBody) -> Result<Form, FormError> {
     let body = timeout(FORM_TIMEOUT, Limited::new(body, MAX_FORM).collect()).await;
     let body = body.map_err(|_| FormError::Invalid(format!("it took longer than {} s", FORM_TIMEOUT.as_secs())))?;
     let body = body.map_err(|error| FormError::Invalid(error.to_string()))?.to_bytes();
@@ -100,7 +100,7 @@ async fn read_fields(body: impl RequestBody) -> Result<Form, FormError> {
 /// are the request's.
 pub async fn read_with_file(
     headers: &HeaderMap,
-    body: impl RequestBody,
+    body: impl UploadBody,
     memory: &Arc<MemoryBudget>,
     is_own: impl Fn(&str) -> bool,
 ) -> Result<Form, FormError> {
@@ -122,7 +122,7 @@ pub async fn read_with_file(
 
 async fn read_parts(
     boundary: String,
-    body: Pin<&mut impl RequestBody>,
+    body: Pin<&mut impl UploadBody>,
     memory: &Arc<MemoryBudget>,
     is_own: impl Fn(&str) -> bool,
 ) -> Result<Form, FormError> {

@@ -43,7 +43,7 @@ use super::host_status::HostStatus;
 use super::response::{AdminResponse, body};
 use super::route::{AdminRouteError, canary_policy};
 use super::sessions::Session;
-use super::upload::{self, RequestBody};
+use super::upload::{self, UploadBody};
 use crate::deploy::{DeployReport, Signature, SwapRequest};
 use crate::ingress::OPERATOR_COOKIE;
 
@@ -69,7 +69,7 @@ impl OperatorPages {
         connection: &AdminConnection,
         route: Result<OperatorRoute, AdminRouteError>,
         parts: &Parts,
-        request_body: impl RequestBody,
+        request_body: impl UploadBody,
     ) -> AdminResponse {
         let (headers, is_form) = (&parts.headers, parts.method == Method::POST);
         if is_form && !is_same_origin(headers) {
@@ -119,7 +119,7 @@ impl OperatorPages {
         cause: &AdminRouteError,
         session: &Session,
         headers: &HeaderMap,
-        request_body: impl RequestBody,
+        request_body: impl UploadBody,
     ) -> AdminResponse {
         upload::discard(headers, request_body).await;
         match cause {
@@ -179,7 +179,7 @@ impl OperatorPages {
         component: String,
         session: &Session,
         headers: &HeaderMap,
-        request_body: impl RequestBody,
+        request_body: impl UploadBody,
     ) -> AdminResponse {
         let form =
             match form::read_with_file(headers, request_body, &self.context.memory(), |token| session.owns_form(token))
@@ -267,7 +267,7 @@ fn describe(report: &DeployReport) -> String {
 }
 
 /// The fields of a form of this session.
-async fn own_form(session: &Session, request_body: impl RequestBody) -> Result<Form, FormError> {
+async fn own_form(session: &Session, request_body: impl UploadBody) -> Result<Form, FormError> {
     let form = form::read(request_body).await?;
     match form.text(TOKEN).is_some_and(|token| session.owns_form(token)) {
         true => Ok(form),

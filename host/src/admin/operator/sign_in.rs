@@ -10,7 +10,7 @@ use super::route::{OVERVIEW, OperatorRoute};
 use super::{OperatorPages, error, form, form_status, frame, redirect};
 use crate::admin::response::{AdminResponse, body};
 use crate::admin::sessions::{CodeUse, Session};
-use crate::admin::upload::RequestBody;
+use crate::admin::upload::UploadBody;
 
 /// The actor in the audit log for an operator who has signed in with the listener's token.
 const TOKEN_HOLDER: &str = "browser";
@@ -37,7 +37,7 @@ impl OperatorPages {
         &self,
         route: OperatorRoute,
         headers: &HeaderMap,
-        request_body: impl RequestBody,
+        request_body: impl UploadBody,
     ) -> AdminResponse {
         match route {
             OperatorRoute::Style => body(StatusCode::OK, "text/css; charset=utf-8", widgets::STYLE),

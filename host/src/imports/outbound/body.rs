@@ -19,7 +19,7 @@ use crate::read_bounds::OverheadMeter;
 /// A response body. It holds the request's permits until it ends or is dropped.
 pub struct OutboundBody {
     /// `None` after the end, so that the connection is closed or returns to the pool.
-    inner: Option<(WasiBody, Permits)>,
+    inner: Option<(WasiBody, OutboundPermits)>,
     egress: Arc<ComponentOutbound>,
     /// The meter of its HTTP/1 connection; `None` on HTTP/2.
     overhead: Option<Arc<OverheadMeter>>,
@@ -32,12 +32,12 @@ pub struct OutboundBody {
 }
 
 /// A request's permits: the component's, and the host's if the request leaves the process.
-pub type Permits = (Permit, Option<Permit>);
+pub type OutboundPermits = (Permit, Option<Permit>);
 
 impl OutboundBody {
     pub fn new(
         inner: WasiBody,
-        permits: Permits,
+        permits: OutboundPermits,
         egress: Arc<ComponentOutbound>,
         overhead: Option<Arc<OverheadMeter>>,
         (idle_timeout, deadline): (Duration, Instant),

@@ -63,7 +63,7 @@ use crate::instance_permit::{InstancePermit, OutboundInProgress};
 use crate::nested_request::ParentRequest;
 use crate::response_cache::Dependencies;
 use crate::trace::Trace;
-use body::{BodyInProgress, OutboundBody, Permits};
+use body::{BodyInProgress, OutboundBody, OutboundPermits};
 use coalesce::Coalescer;
 use component_outbound::ComponentOutbound;
 use connector::{CONNECTION_REQUEST, ConnectionExecutor, ConnectionRequest, OutboundConnector, READ_BUFFER_BYTES};
@@ -171,7 +171,7 @@ impl Outbound {
             let target = &self.permitted_target(&request)?;
             let in_progress = self.begin(sender).await?;
             let acquire = || self.acquire(sender, target);
-            let send = |mut request: Request<WasiBody>, permits: Permits| {
+            let send = |mut request: Request<WasiBody>, permits: OutboundPermits| {
                 remove_hop_by_hop(request.headers_mut());
                 if let Some(span) = parent {
                     span.inject(request.headers_mut());
@@ -243,7 +243,7 @@ impl Outbound {
     }
 
     /// Waits for the permits of a request.
-    async fn acquire(&self, sender: Sender<'_>, target: &Target) -> Result<Permits, WasiError> {
+    async fn acquire(&self, sender: Sender<'_>, target: &Target) -> Result<OutboundPermits, WasiError> {
         let depth = sender.parent.map(ParentRequest::depth).unwrap_or_default();
         let permit = self.egress.requests.at(depth).acquire(sender.client).await;
         let permit = permit.map_err(|_| WasiError::ConnectionLimitReached)?;
@@ -260,7 +260,7 @@ impl Outbound {
         sender: Sender<'_>,
         target: &Target,
         request: Request<WasiBody>,
-        permits: Permits,
+        permits: OutboundPermits,
         options: RequestOptions,
         deadline: Instant,
     ) -> Result<Response<WasiBody>, WasiError> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio_postgres::Error;
 use tokio_postgres::error::{Severity, SqlState};
 
-use super::open_error::{OpenError, describe, is_of_tables};
+use super::open_error::{PostgresOpenError, describe, is_of_tables};
 use crate::store::{StoreError, StoreProblem};
 
 /// The error of a write. If the connection broke, the write may have taken place.
@@ -56,7 +56,7 @@ pub fn away() -> StoreError {
 }
 
 /// The error of an operation while the store refuses this host.
-pub fn of_refused_host(error: &OpenError) -> StoreError {
+pub fn of_refused_host(error: &PostgresOpenError) -> StoreError {
     StoreError::Unavailable { problem: StoreProblem::Unusable, reason: Arc::from(error.to_string()) }
 }
 

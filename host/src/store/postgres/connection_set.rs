@@ -15,7 +15,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::memory::{Observation, Snapshot};
 use super::mutant::{Defect, Mutant};
-use super::open_error::OpenError;
+use super::open_error::PostgresOpenError;
 use super::tls::Tls;
 use super::url::{Server, StoreUrl};
 use super::writer::{WriteConnection, WriteConnections};
@@ -120,7 +120,7 @@ impl PostgresConnector {
         writers: usize,
         creates: bool,
         defect: Defect,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Self, PostgresOpenError> {
         let tls = Tls::new(&url.tls)?;
         Ok(Self { url, tls, readers: readers.max(1), writers: writers.max(1), creates, defect })
     }
@@ -135,38 +135,42 @@ impl PostgresConnector {
     }
 
     /// Connects to the first usable server. If an id is `known`, the server must have the store with this id.
-    pub async fn open(&self, number: u64, known: Option<&[u8]>) -> Result<ConnectionSet, OpenError> {
+    pub async fn open(&self, number: u64, known: Option<&[u8]>) -> Result<ConnectionSet, PostgresOpenError> {
         let mut refusals = Vec::new();
         for server in &self.url.servers {
             let candidate = ConnectionCandidate { server, number, known, creates: false };
             match self.open_server(candidate).await {
                 Ok(link) => return Ok(link),
-                Err(OpenError::NoStore) if known.is_some() => refusals.push((server, OpenError::TablesGone)),
+                Err(PostgresOpenError::NoStore) if known.is_some() => {
+                    refusals.push((server, PostgresOpenError::TablesGone))
+                }
                 Err(error) => refusals.push((server, error)),
             }
         }
         // The store may be on a server that is unreachable now.
-        let has_none = |error: &OpenError| matches!(error, OpenError::NoStore) || error.is_of_follower();
+        let has_none =
+            |error: &PostgresOpenError| matches!(error, PostgresOpenError::NoStore) || error.is_of_follower();
         let is_nowhere = refusals.iter().all(|(_, error)| has_none(error));
-        let mut empty = refusals.iter_mut().filter(|(_, error)| self.creates && matches!(error, OpenError::NoStore));
+        let mut empty =
+            refusals.iter_mut().filter(|(_, error)| self.creates && matches!(error, PostgresOpenError::NoStore));
         if let Some((server, error)) = empty.next() {
             *error = match is_nowhere {
                 true => match self.open_server(ConnectionCandidate { server, number, known, creates: true }).await {
                     Ok(link) => return Ok(link),
                     Err(error) => error,
                 },
-                false => OpenError::NoStoreHere,
+                false => PostgresOpenError::NoStoreHere,
             };
         }
-        Err(OpenError::of_servers(refusals.iter().map(|(server, error)| (&*server.name, error))))
+        Err(PostgresOpenError::of_servers(refusals.iter().map(|(server, error)| (&*server.name, error))))
     }
 
-    async fn open_server(&self, candidate: ConnectionCandidate<'_>) -> Result<ConnectionSet, OpenError> {
+    async fn open_server(&self, candidate: ConnectionCandidate<'_>) -> Result<ConnectionSet, PostgresOpenError> {
         let opened = timeout(OPEN_DEADLINE, self.try_server(candidate)).await;
-        opened.unwrap_or(Err(OpenError::Slow(OPEN_DEADLINE.as_secs())))
+        opened.unwrap_or(Err(PostgresOpenError::Slow(OPEN_DEADLINE.as_secs())))
     }
 
-    async fn try_server(&self, candidate: ConnectionCandidate<'_>) -> Result<ConnectionSet, OpenError> {
+    async fn try_server(&self, candidate: ConnectionCandidate<'_>) -> Result<ConnectionSet, PostgresOpenError> {
         let ConnectionCandidate { server, number, known, creates } = candidate;
         let lost = CancellationToken::new();
         // An incomplete set must not leave connections behind.
@@ -181,19 +185,19 @@ impl PostgresConnector {
         let barrier = ReadConnection::new(client).await?;
         let readers = try_join_all((0..self.readers).map(|_| async {
             let client = self.connect_again(server, &lost, &timeline).await?;
-            Ok::<_, OpenError>(ReadConnection::new(client).await?)
+            Ok::<_, PostgresOpenError>(ReadConnection::new(client).await?)
         }));
         let writers = try_join_all((0..self.writers).map(|_| async {
             let client = self.connect_again(server, &lost, &timeline).await?;
-            Ok::<_, OpenError>(WriteConnection::new(client, self.defect).await?)
+            Ok::<_, PostgresOpenError>(WriteConnection::new(client, self.defect).await?)
         }));
         let (readers, writers) = (readers.await?, writers.await?);
         let aside = WriteConnection::new(self.connect_again(server, &lost, &timeline).await?, self.defect).await?;
         let time = barrier.read_clock().await?;
         let began = Instant::now();
         let row = barrier.client.query_one(&barrier.barrier, &[&None::<&str>]).await?;
-        let observed = Observation::of(&row)?.ok_or(OpenError::NoRow("horizon"))?;
-        let table = observed.table.ok_or(OpenError::NoRow("horizon"))?;
+        let observed = Observation::of(&row)?.ok_or(PostgresOpenError::NoRow("horizon"))?;
+        let table = observed.table.ok_or(PostgresOpenError::NoRow("horizon"))?;
         guard.disarm();
         Ok(ConnectionSet {
             number,
@@ -216,9 +220,9 @@ impl PostgresConnector {
 
     /// Connects once more to the server of a connection set, for statements that would delay others. The connection
     /// ends with the guard, or with the set.
-    pub async fn connect_beside(&self, link: &ConnectionSet) -> Result<(Client, DropGuard), OpenError> {
+    pub async fn connect_beside(&self, link: &ConnectionSet) -> Result<(Client, DropGuard), PostgresOpenError> {
         let servers = &self.url.servers;
-        let gone = || OpenError::Unreachable("the URL does not name it".to_owned());
+        let gone = || PostgresOpenError::Unreachable("the URL does not name it".to_owned());
         let server = servers.iter().find(|server| server.name == link.server).ok_or_else(gone)?;
         let lost = link.lost.child_token();
         let client = self.connect(server, &lost).await?;
@@ -230,15 +234,15 @@ impl PostgresConnector {
         server: &Server,
         lost: &CancellationToken,
         timeline: &str,
-    ) -> Result<Client, OpenError> {
+    ) -> Result<Client, PostgresOpenError> {
         let client = self.connect(server, lost).await?;
         match schema::timeline(&client).await? == timeline {
             true => Ok(client),
-            false => Err(OpenError::SeveralServers),
+            false => Err(PostgresOpenError::SeveralServers),
         }
     }
 
-    async fn connect(&self, server: &Server, lost: &CancellationToken) -> Result<Client, OpenError> {
+    async fn connect(&self, server: &Server, lost: &CancellationToken) -> Result<Client, PostgresOpenError> {
         let (client, mut connection) = server.config.connect(self.tls.clone()).await?;
         let lost = lost.clone();
         tokio::spawn(async move {

@@ -65,10 +65,10 @@ use backend::PostgresShard;
 use connection_set::{ConnectionSet, PostgresConnector};
 pub use fleet::{FleetStore, HostRow, ServingRow};
 use mutant::{Defect, Mutant};
-pub use open_error::OpenError;
+pub use open_error::PostgresOpenError;
 pub use password::Passwords;
 use shared::SharedStore;
-pub use status::PostgresStatus;
+pub use status::ServerStatus;
 use supervisor::ConnectionSupervisor;
 pub use url::StoreUrl;
 
@@ -106,14 +106,14 @@ pub struct Postgres {
 impl Postgres {
     /// Connects, and makes missing tables if the options say so. Blocks. `readers` is a number of connections, and
     /// `data` the host's own directory.
-    pub fn open(data: &Path, readers: usize, options: &PostgresOptions) -> Result<Self, OpenError> {
+    pub fn open(data: &Path, readers: usize, options: &PostgresOptions) -> Result<Self, PostgresOpenError> {
         let lock = DataLock::acquire(data)?;
         let PostgresOptions { url, writers, creates, defect, .. } = options.clone();
         let connector = PostgresConnector::new(url, readers, writers, creates, defect)?;
         let health = Arc::new(StoreHealth::new(PathBuf::from(connector.name()), Vec::new()));
         let stop = CancellationToken::new();
         let stopped = stop.clone();
-        let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(OpenError::Thread)?;
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(PostgresOpenError::Thread)?;
         let handle = runtime.handle().clone();
         let (sender, opened) = std::sync::mpsc::channel();
         let ended = health.clone();
@@ -135,8 +135,8 @@ impl Postgres {
             survive(NAME, keep);
             ended.set_writer_stopped();
         });
-        let thread = thread.map_err(OpenError::Thread)?;
-        let supervisor = opened.recv().map_err(|error| OpenError::Thread(std::io::Error::other(error)))??;
+        let thread = thread.map_err(PostgresOpenError::Thread)?;
+        let supervisor = opened.recv().map_err(|error| PostgresOpenError::Thread(std::io::Error::other(error)))??;
         let shared = Arc::new(SharedStore::new(supervisor, handle, defect));
         Ok(Self { shared, staleness: options.staleness, defect, stop, thread: Some(thread), _lock: lock })
     }
@@ -153,7 +153,7 @@ impl Postgres {
     }
 
     /// The stores by label, each with its number of keys.
-    pub async fn contents(&self) -> Result<Vec<(String, u64)>, OpenError> {
+    pub async fn contents(&self) -> Result<Vec<(String, u64)>, PostgresOpenError> {
         let link = self.present_link()?;
         let rows = link.barrier().client.query(sql::SELECT_VALUES, &[]).await?;
         let pair = |row: &Row| Ok((row.try_get(0)?, row.try_get::<_, i64>(1)?.unsigned_abs()));
@@ -161,7 +161,7 @@ impl Postgres {
     }
 
     /// Whether other hosts have connections to the database.
-    pub async fn has_other_hosts(&self) -> Result<bool, OpenError> {
+    pub async fn has_other_hosts(&self) -> Result<bool, PostgresOpenError> {
         let link = self.present_link()?;
         let row = link.barrier().client.query_one(sql::CONNECTIONS, &[]).await?;
         let connections: i64 = row.try_get(0)?;
@@ -169,12 +169,12 @@ impl Postgres {
     }
 
     /// Marks that a copy into the database has begun, or that it is complete. No host connects to a marked database.
-    pub async fn mark_unfinished(&self, is_unfinished: bool) -> Result<(), OpenError> {
+    pub async fn mark_unfinished(&self, is_unfinished: bool) -> Result<(), PostgresOpenError> {
         schema::mark_unfinished(&self.present_link()?.barrier().client, is_unfinished).await
     }
 
-    fn present_link(&self) -> Result<Arc<ConnectionSet>, OpenError> {
-        let lost = || OpenError::Unreachable("the connections are lost".to_owned());
+    fn present_link(&self) -> Result<Arc<ConnectionSet>, PostgresOpenError> {
+        let lost = || PostgresOpenError::Unreachable("the connections are lost".to_owned());
         self.shared.supervisor.present_link().ok_or_else(lost)
     }
 
@@ -200,9 +200,9 @@ impl Postgres {
     }
 
     /// Returns a function that reads the server's status. It does not keep the store open.
-    pub fn status_reader(&self) -> impl Fn() -> PostgresStatus + Send + Sync + use<> {
+    pub fn status_reader(&self) -> impl Fn() -> ServerStatus + Send + Sync + use<> {
         let supervisor = self.shared.supervisor.clone();
-        move || PostgresStatus::of(&supervisor)
+        move || ServerStatus::of(&supervisor)
     }
 }
 

@@ -9,7 +9,7 @@ use tokio_postgres::error::SqlState;
 use crate::store::lock::LockError;
 
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum PostgresOpenError {
     #[error("the URL of the store cannot be used: {0}; write --store postgres://USER@HOST:PORT/DATABASE")]
     Url(String),
     #[error(
@@ -100,7 +100,7 @@ pub enum OpenError {
     Server(tokio_postgres::Error),
 }
 
-impl OpenError {
+impl PostgresOpenError {
     /// Why no server is usable, by the servers' names.
     pub fn of_servers<'a>(refusals: impl Iterator<Item = (&'a str, &'a Self)> + Clone) -> Self {
         let is_of_store = refusals.clone().any(|(_, error)| error.is_of_store())
@@ -145,7 +145,7 @@ pub fn is_of_tables(code: &SqlState) -> bool {
     code.code().starts_with("42") || OTHERS.contains(code)
 }
 
-impl From<tokio_postgres::Error> for OpenError {
+impl From<tokio_postgres::Error> for PostgresOpenError {
     fn from(error: tokio_postgres::Error) -> Self {
         let text = describe(&error);
         let Some(code) = error.code() else {
@@ -183,10 +183,10 @@ mod tests {
 
     #[test]
     fn the_store_is_in_the_way_only_if_no_server_has_to_be_waited_for() {
-        let (empty, other) = (OpenError::TablesGone, OpenError::OtherStore);
-        let (standby, away) = (OpenError::Standby, OpenError::Unreachable("refused".to_owned()));
-        let is_of_store = |errors: &[&OpenError]| {
-            let error = OpenError::of_servers(errors.iter().map(|error| ("db", *error)));
+        let (empty, other) = (PostgresOpenError::TablesGone, PostgresOpenError::OtherStore);
+        let (standby, away) = (PostgresOpenError::Standby, PostgresOpenError::Unreachable("refused".to_owned()));
+        let is_of_store = |errors: &[&PostgresOpenError]| {
+            let error = PostgresOpenError::of_servers(errors.iter().map(|error| ("db", *error)));
             assert!(error.to_string().ends_with(&errors[errors.len() - 1].to_string()), "{error}");
             error.is_of_store()
         };

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::open_error::OpenError;
+use super::open_error::PostgresOpenError;
 use crate::bounded_file;
 
 /// The largest password file, in bytes.
@@ -33,7 +33,7 @@ impl fmt::Debug for Passwords {
 }
 
 impl Passwords {
-    pub fn from_environment() -> Result<Self, OpenError> {
+    pub fn from_environment() -> Result<Self, PostgresOpenError> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         if let Some(password) = variable("PGPASSWORD") {
             return Ok(Self { general: Some(password), lines: Vec::new() });
@@ -47,8 +47,8 @@ impl Passwords {
         }
     }
 
-    pub fn from_file(path: &Path) -> Result<Self, OpenError> {
-        let unusable = |reason: String| OpenError::PasswordFile { path: path.to_owned(), reason };
+    pub fn from_file(path: &Path) -> Result<Self, PostgresOpenError> {
+        let unusable = |reason: String| PostgresOpenError::PasswordFile { path: path.to_owned(), reason };
         let read = || -> io::Result<(u32, String)> {
             Ok((fs::metadata(path)?.permissions().mode(), bounded_file::read_text(path, MAX_BYTES)?))
         };

@@ -3,7 +3,7 @@
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
 
-use super::open_error::OpenError;
+use super::open_error::PostgresOpenError;
 
 /// The format of the tables that this build writes. It also reads the format before.
 const FORMAT: i32 = 1;
@@ -84,7 +84,7 @@ const MAKE_STORE_ID: &str = "
 const STORE_ID: &str = "select value from hexad.kv where store = '.hexad' and key = 'store-id'";
 
 /// Whether the server takes writes, and can hold the tables.
-pub async fn check_server(client: &Client) -> Result<(), OpenError> {
+pub async fn check_server(client: &Client) -> Result<(), PostgresOpenError> {
     let row = client
         .query_one(
             "select pg_is_in_recovery(), current_setting('server_version_num')::int, current_setting('server_encoding'),
@@ -113,38 +113,38 @@ struct ServerState<'a> {
 }
 
 impl ServerState<'_> {
-    fn check(&self) -> Result<(), OpenError> {
+    fn check(&self) -> Result<(), PostgresOpenError> {
         if self.version_number < OLDEST_SERVER {
-            return Err(OpenError::TooOld { version: self.version.to_owned() });
+            return Err(PostgresOpenError::TooOld { version: self.version.to_owned() });
         }
         if self.is_standby {
-            return Err(OpenError::Standby);
+            return Err(PostgresOpenError::Standby);
         }
         if self.encoding != "UTF8" {
-            return Err(OpenError::Encoding { encoding: self.encoding.to_owned() });
+            return Err(PostgresOpenError::Encoding { encoding: self.encoding.to_owned() });
         }
         match self.is_read_only {
-            true => Err(OpenError::ReadOnly),
+            true => Err(PostgresOpenError::ReadOnly),
             false => Ok(()),
         }
     }
 }
 
 /// Makes missing tables if `creates`, and checks that this build and its user can use them.
-pub async fn prepare(client: &mut Client, creates: bool) -> Result<(), OpenError> {
+pub async fn prepare(client: &mut Client, creates: bool) -> Result<(), PostgresOpenError> {
     match try_prepare(client, creates).await {
-        Err(OpenError::Server(error)) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+        Err(PostgresOpenError::Server(error)) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
             let reason = error.as_db_error().map(|error| error.message().to_owned()).unwrap_or_default();
-            Err(OpenError::NoRights { reason })
+            Err(PostgresOpenError::NoRights { reason })
         }
         outcome => outcome,
     }
 }
 
-async fn try_prepare(client: &mut Client, creates: bool) -> Result<(), OpenError> {
+async fn try_prepare(client: &mut Client, creates: bool) -> Result<(), PostgresOpenError> {
     if !has_tables(client).await? {
         if !creates {
-            return Err(OpenError::NoStore);
+            return Err(PostgresOpenError::NoStore);
         }
         // Locked before the transaction begins: inside it, the session sees no new tables.
         client.execute("select pg_advisory_lock($1)", &[&SETUP_LOCK]).await?;
@@ -158,10 +158,10 @@ async fn try_prepare(client: &mut Client, creates: bool) -> Result<(), OpenError
         }
         client.execute("select pg_advisory_unlock($1)", &[&SETUP_LOCK]).await?;
     }
-    let format = client.query_opt("select version from hexad.format", &[]).await?.ok_or(OpenError::NoFormat)?;
+    let format = client.query_opt("select version from hexad.format", &[]).await?.ok_or(PostgresOpenError::NoFormat)?;
     match format.try_get(0)? {
-        UNFINISHED => return Err(OpenError::Unfinished),
-        found if found > FORMAT => return Err(OpenError::NewerFormat { found, reads: FORMAT }),
+        UNFINISHED => return Err(PostgresOpenError::Unfinished),
+        found if found > FORMAT => return Err(PostgresOpenError::NewerFormat { found, reads: FORMAT }),
         _ => {}
     }
     // The check finds a missing right now, not at the first write.
@@ -175,10 +175,15 @@ async fn try_prepare(client: &mut Client, creates: bool) -> Result<(), OpenError
         .await?
         .try_get(0)?;
     if !can_write {
-        return Err(OpenError::NoRights { reason: "it may not write the tables of the schema hexad".to_owned() });
+        return Err(PostgresOpenError::NoRights {
+            reason: "it may not write the tables of the schema hexad".to_owned(),
+        });
     }
     for table in ["horizon", "serving"] {
-        client.query_opt(&format!("select from hexad.{table} limit 1"), &[]).await?.ok_or(OpenError::NoRow(table))?;
+        client
+            .query_opt(&format!("select from hexad.{table} limit 1"), &[])
+            .await?
+            .ok_or(PostgresOpenError::NoRow(table))?;
     }
     Ok(())
 }
@@ -193,7 +198,7 @@ async fn has_tables(client: &Client) -> Result<bool, Error> {
 }
 
 /// Marks that a copy into the tables has begun, and that it is complete.
-pub async fn mark_unfinished(client: &Client, is_unfinished: bool) -> Result<(), OpenError> {
+pub async fn mark_unfinished(client: &Client, is_unfinished: bool) -> Result<(), PostgresOpenError> {
     let format = if is_unfinished { UNFINISHED } else { FORMAT };
     client.execute("update hexad.format set version = $1", &[&format]).await?;
     Ok(())
@@ -201,17 +206,17 @@ pub async fn mark_unfinished(client: &Client, is_unfinished: bool) -> Result<(),
 
 /// The id of the store. If it has none, a host that opens it for the first time makes one. A host that has `known` one
 /// refuses a store with another id.
-pub async fn store_id(client: &Client, known: Option<&[u8]>) -> Result<Vec<u8>, OpenError> {
+pub async fn store_id(client: &Client, known: Option<&[u8]>) -> Result<Vec<u8>, PostgresOpenError> {
     let mut row = client.query_opt(STORE_ID, &[]).await?;
     if row.is_none() && known.is_none() {
         client.query_one(MAKE_STORE_ID, &[]).await?;
         // Another host may have made the id.
         row = client.query_opt(STORE_ID, &[]).await?;
     }
-    let found: Vec<u8> = row.ok_or(OpenError::OtherStore)?.try_get(0)?;
+    let found: Vec<u8> = row.ok_or(PostgresOpenError::OtherStore)?.try_get(0)?;
     match known.is_none_or(|known| known == found) {
         true => Ok(found),
-        false => Err(OpenError::OtherStore),
+        false => Err(PostgresOpenError::OtherStore),
     }
 }
 
@@ -245,7 +250,7 @@ mod tests {
         };
         let error = state(130_021, "13.21").check().unwrap_err().to_string();
         assert!(error.contains("13.21") && error.contains("upgrade"), "{error}");
-        assert!(matches!(state(140_000, "14.0").check(), Err(OpenError::Standby)));
+        assert!(matches!(state(140_000, "14.0").check(), Err(PostgresOpenError::Standby)));
         assert!(ServerState { is_standby: false, ..state(140_000, "14.0") }.check().is_ok());
     }
 }

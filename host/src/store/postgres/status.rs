@@ -8,7 +8,7 @@ use super::supervisor::ConnectionSupervisor;
 
 /// The status of a store on PostgreSQL, as one host knows it.
 #[derive(Clone, Debug)]
-pub struct PostgresStatus {
+pub struct ServerStatus {
     /// The URL, without a password, and the server in use; `None` without one.
     pub url: String,
     pub server: Option<String>,
@@ -25,7 +25,7 @@ pub struct PostgresStatus {
     pub standbys: Vec<(String, u64)>,
 }
 
-impl PostgresStatus {
+impl ServerStatus {
     pub fn of(supervisor: &ConnectionSupervisor) -> Self {
         let (figures, findings) = (&supervisor.figures, supervisor.report.findings());
         Self {

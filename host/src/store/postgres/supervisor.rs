@@ -18,7 +18,7 @@ use super::late_reply::outcome_of;
 use super::memory::{Memory, Observation, Snapshot};
 use super::monitor::ServerReport;
 use super::mutant::{Defect, Mutant};
-use super::open_error::OpenError;
+use super::open_error::PostgresOpenError;
 use super::probe::{self, Probe};
 use super::sql;
 use super::timeout::{HALF_TIMEOUT, STORE_TIMEOUT};
@@ -83,7 +83,7 @@ impl ConnectionSupervisor {
         connector: PostgresConnector,
         health: Arc<StoreHealth>,
         defect: Defect,
-    ) -> Result<Arc<Self>, OpenError> {
+    ) -> Result<Arc<Self>, PostgresOpenError> {
         let link = connector.open(1, None).await?;
         let supervisor = Self {
             connector,
@@ -137,7 +137,7 @@ impl ConnectionSupervisor {
     }
 
     /// See [`PostgresConnector::connect_beside`].
-    pub async fn connect_beside(&self, link: &ConnectionSet) -> Result<(Client, DropGuard), OpenError> {
+    pub async fn connect_beside(&self, link: &ConnectionSet) -> Result<(Client, DropGuard), PostgresOpenError> {
         self.connector.connect_beside(link).await
     }
 

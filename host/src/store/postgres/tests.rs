@@ -43,7 +43,7 @@ impl Host {
         Self::try_open(url, &Passwords::default()).unwrap()
     }
 
-    fn try_open(url: &str, passwords: &Passwords) -> Result<Self, OpenError> {
+    fn try_open(url: &str, passwords: &Passwords) -> Result<Self, PostgresOpenError> {
         let options = PostgresOptions::new(StoreUrl::parse(url, passwords)?, 4, Duration::ZERO);
         Self::open_with(&options)
     }
@@ -53,7 +53,7 @@ impl Host {
         Self::open_with(&PostgresOptions { defect: Defect::new(mutant), ..options }).unwrap()
     }
 
-    fn open_with(options: &PostgresOptions) -> Result<Self, OpenError> {
+    fn open_with(options: &PostgresOptions) -> Result<Self, PostgresOpenError> {
         let data = tempfile::tempdir().unwrap();
         Ok(Self { store: Postgres::open(data.path(), 2, options)?, _data: data })
     }

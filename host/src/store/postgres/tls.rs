@@ -22,7 +22,7 @@ use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream}
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream as RustlsStream;
 
-use super::open_error::OpenError;
+use super::open_error::PostgresOpenError;
 use super::url::TlsMode;
 use crate::bounded_file;
 use crate::pem;
@@ -35,7 +35,7 @@ const MAX_BYTES: usize = 16 * 1024 * 1024;
 pub struct Tls(Arc<ClientConfig>);
 
 impl Tls {
-    pub fn new(mode: &TlsMode) -> Result<Self, OpenError> {
+    pub fn new(mode: &TlsMode) -> Result<Self, PostgresOpenError> {
         let mut roots = RootCertStore::empty();
         let mut named = Vec::new();
         match mode {
@@ -49,7 +49,7 @@ impl Tls {
             }
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let unusable = |error: &dyn std::error::Error| OpenError::Tls(error.to_string());
+        let unusable = |error: &dyn std::error::Error| PostgresOpenError::Tls(error.to_string());
         let config = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(|error| unusable(&error))?;
@@ -118,7 +118,7 @@ fn is_authority(error: &Error) -> bool {
     matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
 }
 
-fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, OpenError> {
+fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PostgresOpenError> {
     let content = bounded_file::read(path, MAX_BYTES).map_err(|error| unusable(path, &error))?;
     pem::certificates(&content).map_err(|error| unusable(path, &error))
 }
@@ -127,15 +127,15 @@ fn add_authorities(
     roots: &mut RootCertStore,
     certificates: &[CertificateDer<'static>],
     path: &Path,
-) -> Result<(), OpenError> {
+) -> Result<(), PostgresOpenError> {
     certificates
         .iter()
         .try_for_each(|certificate| roots.add(certificate.clone()))
         .map_err(|error| unusable(path, &error))
 }
 
-fn unusable(path: &Path, reason: &dyn std::fmt::Display) -> OpenError {
-    OpenError::Tls(format!("{}: {reason}; sslrootcert names a file of certificates in PEM", path.display()))
+fn unusable(path: &Path, reason: &dyn std::fmt::Display) -> PostgresOpenError {
+    PostgresOpenError::Tls(format!("{}: {reason}; sslrootcert names a file of certificates in PEM", path.display()))
 }
 
 impl<S> MakeTlsConnect<S> for Tls

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
-use super::open_error::OpenError;
+use super::open_error::PostgresOpenError;
 use super::password::Passwords;
 
 /// How long a connection may take to open.
@@ -52,25 +52,25 @@ pub enum TlsMode {
 impl StoreUrl {
     /// Reads a URL as libpq does: `postgres://user@host:port,host:port/database?option=value`. Looks up the password of
     /// each server.
-    pub fn parse(url: &str, passwords: &Passwords) -> Result<Self, OpenError> {
+    pub fn parse(url: &str, passwords: &Passwords) -> Result<Self, PostgresOpenError> {
         if !(url.starts_with("postgres://") || url.starts_with("postgresql://")) {
-            return Err(OpenError::Url("it does not begin with postgres://".to_owned()));
+            return Err(PostgresOpenError::Url("it does not begin with postgres://".to_owned()));
         }
         let (rest, tls) = split_tls_options(url)?;
         let config: Config = rest.parse().map_err(|error: tokio_postgres::Error| {
             // The error names the option, but not its value.
             let source = std::error::Error::source(&error).map(ToString::to_string);
-            OpenError::Url(source.unwrap_or_else(|| error.to_string()))
+            PostgresOpenError::Url(source.unwrap_or_else(|| error.to_string()))
         })?;
         if config.get_password().is_some() {
-            return Err(OpenError::PasswordInUrl);
+            return Err(PostgresOpenError::PasswordInUrl);
         }
         if config.get_target_session_attrs() == TargetSessionAttrs::ReadOnly {
-            return Err(OpenError::Url(
+            return Err(PostgresOpenError::Url(
                 "a host writes, and target_session_attrs=read-only is for one that reads".to_owned(),
             ));
         }
-        let missing = |part: &str| OpenError::Url(format!("it names no {part}"));
+        let missing = |part: &str| PostgresOpenError::Url(format!("it names no {part}"));
         let database = config.get_dbname().ok_or_else(|| missing("database"))?;
         let user = config.get_user().ok_or_else(|| missing("user"))?;
         if config.get_hosts().is_empty() {
@@ -118,7 +118,7 @@ impl StoreUrl {
 }
 
 /// Takes `sslmode` and `sslrootcert` out of a URL: they have more values here than in the library.
-fn split_tls_options(url: &str) -> Result<(String, Option<TlsMode>), OpenError> {
+fn split_tls_options(url: &str) -> Result<(String, Option<TlsMode>), PostgresOpenError> {
     let Some((base, query)) = url.split_once('?') else { return Ok((url.to_owned(), None)) };
     let (mut mode, mut authority, mut others) = (None, None, Vec::new());
     for (option, text) in query.split('&').zip(url::form_urlencoded::parse(query.as_bytes())) {
@@ -134,9 +134,9 @@ fn split_tls_options(url: &str) -> Result<(String, Option<TlsMode>), OpenError> 
         Some("disable") => Some(TlsMode::Disabled),
         Some("verify-full") => Some(TlsMode::VerifyFull { authority }),
         Some(mode @ ("allow" | "prefer" | "require" | "verify-ca")) => {
-            return Err(OpenError::UncheckedTls(mode.to_owned()));
+            return Err(PostgresOpenError::UncheckedTls(mode.to_owned()));
         }
-        Some(_) => return Err(OpenError::Url("sslmode is disable or verify-full".to_owned())),
+        Some(_) => return Err(PostgresOpenError::Url("sslmode is disable or verify-full".to_owned())),
     };
     Ok((rest, tls))
 }
@@ -155,7 +155,7 @@ fn is_local(host: &Host) -> bool {
 mod tests {
     use super::*;
 
-    fn parse(url: &str) -> Result<StoreUrl, OpenError> {
+    fn parse(url: &str) -> Result<StoreUrl, PostgresOpenError> {
         StoreUrl::parse(url, &Passwords::default())
     }
 
@@ -163,7 +163,7 @@ mod tests {
     fn a_password_in_the_url_is_refused_and_not_repeated() {
         for url in ["postgres://me:secret@db/forge", "postgres://me@db/forge?password=secret"] {
             let error = parse(url).unwrap_err();
-            assert!(matches!(error, OpenError::PasswordInUrl), "{error}");
+            assert!(matches!(error, PostgresOpenError::PasswordInUrl), "{error}");
             assert!(error.to_string().contains("PGPASSFILE") && !error.to_string().contains("secret"), "{error}");
         }
     }

@@ -20,7 +20,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Params, Row};
 
 use super::classify::is_damage;
-use super::open::{Database, OpenError};
+use super::open::{Database, SqliteOpenError};
 use super::page_check::check_pages;
 use crate::serving_threads::survive;
 use crate::store::StoreHealth;
@@ -141,18 +141,18 @@ fn read_chunk(
 
 /// Checks every page and the index of the database in `directory`, which no host may have open.
 /// Returns SQLite's findings, none if the database is sound.
-pub fn check(directory: &Path) -> Result<Vec<String>, OpenError> {
+pub fn check(directory: &Path) -> Result<Vec<String>, SqliteOpenError> {
     // Everything is checked below.
     let database = match Database::open(directory, false, 0) {
         Ok(database) => database,
-        Err(OpenError::Damaged { finding, .. }) => return Ok(vec![finding]),
+        Err(SqliteOpenError::Damaged { finding, .. }) => return Ok(vec![finding]),
         Err(error) => return Err(error),
     };
     let connection = database.connect_reader()?;
     match check_pages(&connection, "integrity_check", MAX_FINDINGS) {
         Ok(findings) => Ok(findings),
         Err(error) => match database.open_error(error) {
-            OpenError::Damaged { finding, .. } => Ok(vec![finding]),
+            SqliteOpenError::Damaged { finding, .. } => Ok(vec![finding]),
             error => Err(error),
         },
     }

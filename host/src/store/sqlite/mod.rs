@@ -38,7 +38,7 @@ use checkpointer::Checkpointer;
 use integrity_check::IntegrityCheck;
 pub use integrity_check::check;
 use log_length::LogLength;
-pub use open::{FILE_NAME, OpenError};
+pub use open::{FILE_NAME, SqliteOpenError};
 use operation::SqliteWrite;
 use reader::Reader;
 use worker::LockWait;
@@ -107,14 +107,14 @@ impl Sqlite {
     ///
     /// Fails if another host has the directory open, or if the database is damaged, empty or not
     /// Spin's. It never replaces a file that it cannot read.
-    pub fn open(directory: &Path, options: &SqliteOptions) -> Result<Self, OpenError> {
+    pub fn open(directory: &Path, options: &SqliteOptions) -> Result<Self, SqliteOpenError> {
         let database = open::Database::open(directory, options.creates, options.checked_at_open)?;
         let connection = database.connect_writer(options.max_bytes)?;
-        let thread = |source| OpenError::Thread { path: database.path().to_owned(), source };
+        let thread = |source| SqliteOpenError::Thread { path: database.path().to_owned(), source };
         // The writer's connection has made the log and its index, and keeps them until it is closed.
         let lock = database.lock();
         let (locked, file) =
-            lock.locked().map_err(|source| OpenError::Directory { path: directory.to_owned(), source })?;
+            lock.locked().map_err(|source| SqliteOpenError::Directory { path: directory.to_owned(), source })?;
         let health = StoreHealth::new(database.path().to_owned(), database.files()).with_lock(locked, &file);
         let health = Arc::new(health);
         let integrity_check = match database.is_checked() {
@@ -133,7 +133,7 @@ impl Sqlite {
     }
 
     /// The database as one shard uses it.
-    pub fn backend(&self) -> Result<Arc<dyn Backend>, OpenError> {
+    pub fn backend(&self) -> Result<Arc<dyn Backend>, SqliteOpenError> {
         let reader = Reader::new(self.database.connect_reader()?);
         let bulk_reader = BulkReader::new(Reader::new(self.database.connect_reader()?));
         let engine = SqliteShard { reader, bulk_reader, writer: self.writer.clone() };
@@ -141,7 +141,7 @@ impl Sqlite {
     }
 
     /// The stores by label, each with its number of keys.
-    pub fn contents(&self) -> Result<Vec<(String, u64)>, OpenError> {
+    pub fn contents(&self) -> Result<Vec<(String, u64)>, SqliteOpenError> {
         let reader = Reader::new(self.database.connect_reader()?);
         reader.contents().map_err(|error| self.database.open_error(error))
     }
@@ -152,12 +152,12 @@ impl Sqlite {
     }
 
     /// The error of a database that has failed since it was opened.
-    pub fn failure(&self) -> Option<OpenError> {
+    pub fn failure(&self) -> Option<SqliteOpenError> {
         let failure = self.health().failure()?;
         let (path, reason) = (self.database.path().to_owned(), failure.reason.to_string());
         Some(match failure.problem {
-            StoreProblem::Damaged => OpenError::Damaged { path, finding: reason },
-            _ => OpenError::Failed { path, reason },
+            StoreProblem::Damaged => SqliteOpenError::Damaged { path, finding: reason },
+            _ => SqliteOpenError::Failed { path, reason },
         })
     }
 
@@ -166,13 +166,13 @@ impl Sqlite {
     pub fn restore_attachments<E>(
         &self,
         restore: impl FnOnce(Vec<Attachment>) -> Result<(), E>,
-    ) -> Result<Result<(), E>, OpenError> {
+    ) -> Result<Result<(), E>, SqliteOpenError> {
         let taken = self.database.connect_checkpointer().map(|connection| attachments::take(&connection, restore))?;
         taken.map_err(|error| self.database.open_error(error))
     }
 
     /// Marks that a copy into the database has begun, or that it is complete. A marked database cannot be opened.
-    pub fn mark_unfinished(&self, is_unfinished: bool) -> Result<(), OpenError> {
+    pub fn mark_unfinished(&self, is_unfinished: bool) -> Result<(), SqliteOpenError> {
         let statement = if is_unfinished { open::MARK_UNFINISHED } else { open::MARK_FINISHED };
         let marked = self.database.connect_checkpointer()?.execute_batch(statement);
         marked.map_err(|error| self.database.open_error(error))

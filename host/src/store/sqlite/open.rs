@@ -37,7 +37,7 @@ pub const READ_BUSY_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Why a database could not be opened. Each text says what to do.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum SqliteOpenError {
     #[error("cannot use the data directory {path}: {source}; choose another one with --data")]
     Directory { path: PathBuf, source: io::Error },
     #[error(transparent)]
@@ -88,30 +88,30 @@ pub struct Database {
 impl Database {
     /// Opens the database in `directory`, and makes a missing one if `creates`. Checks all of a database of up to
     /// `checked_at_open` bytes.
-    pub fn open(directory: &Path, creates: bool, checked_at_open: u64) -> Result<Self, OpenError> {
+    pub fn open(directory: &Path, creates: bool, checked_at_open: u64) -> Result<Self, SqliteOpenError> {
         let path = directory.join(FILE_NAME);
         // Checked before the lock, whose file would otherwise be the only file in the folder.
         if !creates && !path.exists() && !path.is_symlink() {
-            return Err(OpenError::NoStore { directory: directory.to_owned() });
+            return Err(SqliteOpenError::NoStore { directory: directory.to_owned() });
         }
         let lock = DataLock::acquire(directory)?;
         if let Some(path) = irregular_file(&path) {
-            return Err(OpenError::Irregular { path });
+            return Err(SqliteOpenError::Irregular { path });
         }
         if !path.exists() {
             if path.is_symlink() {
-                return Err(OpenError::Dangling { path });
+                return Err(SqliteOpenError::Dangling { path });
             }
             create(directory, &path)?;
         }
         // Checked before SQLite opens the file.
         if let Some(log) = log_of_another(&path) {
-            return Err(OpenError::OtherLog { path, log });
+            return Err(SqliteOpenError::OtherLog { path, log });
         }
         // SQLite gives its log and the log's index the mode of the database.
         for ending in ["", "-wal", "-shm"] {
             let file = directory.join(format!("{FILE_NAME}{ending}"));
-            private_files::make_private(&file).map_err(|source| OpenError::Directory { path: file, source })?;
+            private_files::make_private(&file).map_err(|source| SqliteOpenError::Directory { path: file, source })?;
         }
         let mut database = Self { path, lock, is_checked: false };
         database.check(checked_at_open)?;
@@ -140,24 +140,24 @@ impl Database {
         self.lock.clone()
     }
 
-    pub fn connect_writer(&self, max_bytes: Option<u64>) -> Result<Connection, OpenError> {
+    pub fn connect_writer(&self, max_bytes: Option<u64>) -> Result<Connection, SqliteOpenError> {
         let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         configure_writer(&connection, max_bytes).map_err(|e| self.open_error(e))?;
         Ok(connection)
     }
 
     /// A connection that writes only pages that the log has already, or values that no request waits for.
-    pub fn connect_checkpointer(&self) -> Result<Connection, OpenError> {
+    pub fn connect_checkpointer(&self) -> Result<Connection, SqliteOpenError> {
         self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)
     }
 
-    pub fn connect_reader(&self) -> Result<Connection, OpenError> {
+    pub fn connect_reader(&self) -> Result<Connection, SqliteOpenError> {
         let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         connection.busy_timeout(READ_BUSY_TIMEOUT).map_err(|e| self.open_error(e))?;
         Ok(connection)
     }
 
-    fn connect(&self, mode: OpenFlags) -> Result<Connection, OpenError> {
+    fn connect(&self, mode: OpenFlags) -> Result<Connection, SqliteOpenError> {
         let open = || {
             let connection = open_file(&self.path, mode)?;
             if mode.contains(OpenFlags::SQLITE_OPEN_READ_WRITE) {
@@ -178,10 +178,11 @@ impl Database {
 
     /// Checks the header, the length and the table, and every page of a small database. So the start finds damage, not
     /// the first request that reads the damaged page.
-    fn check(&mut self, checked_at_open: u64) -> Result<(), OpenError> {
-        let damaged = |finding: &str| OpenError::Damaged { path: self.path.clone(), finding: finding.to_owned() };
-        let length =
-            fs::metadata(&self.path).map_err(|source| OpenError::Directory { path: self.path.clone(), source })?.len();
+    fn check(&mut self, checked_at_open: u64) -> Result<(), SqliteOpenError> {
+        let damaged = |finding: &str| SqliteOpenError::Damaged { path: self.path.clone(), finding: finding.to_owned() };
+        let length = fs::metadata(&self.path)
+            .map_err(|source| SqliteOpenError::Directory { path: self.path.clone(), source })?
+            .len();
         if length == 0 {
             return Err(damaged("the file is empty"));
         }
@@ -205,7 +206,7 @@ impl Database {
         }
         if has_table("hexad_unfinished_copy")? {
             let directory = self.path.parent().unwrap_or(&self.path).to_owned();
-            return Err(OpenError::Unfinished { directory });
+            return Err(SqliteOpenError::Unfinished { directory });
         }
         let columns = connection.prepare("SELECT store, key, value FROM spin_key_value");
         columns.map(drop).map_err(|error| match error {
@@ -214,24 +215,24 @@ impl Database {
         })
     }
 
-    pub fn open_error(&self, source: rusqlite::Error) -> OpenError {
+    pub fn open_error(&self, source: rusqlite::Error) -> SqliteOpenError {
         open_error(&self.path, source, is_full)
     }
 }
 
 /// The error of a database that cannot be opened. SQLite reports a full disk if a write has failed for it. Otherwise it
 /// reports only a disk failure, for example without space for the log's index.
-fn open_error(path: &Path, source: rusqlite::Error, is_full: impl Fn(&Path) -> bool) -> OpenError {
+fn open_error(path: &Path, source: rusqlite::Error, is_full: impl Fn(&Path) -> bool) -> SqliteOpenError {
     use rusqlite::ErrorCode::{CannotOpen, DatabaseCorrupt, DiskFull, NotADatabase, ReadOnly, SystemIoFailure};
     // SQLite puts its files beside the target of a symbolic link.
     let (path, real) = (path.to_owned(), fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()));
     let directory = real.parent().unwrap_or(&real).to_owned();
     match source.sqlite_error_code() {
-        Some(DatabaseCorrupt | NotADatabase) => OpenError::Damaged { path, finding: source.to_string() },
-        Some(ReadOnly) => OpenError::ReadOnly { path },
-        Some(DiskFull) => OpenError::Full { directory, source },
-        Some(SystemIoFailure | CannotOpen) if is_full(&directory) => OpenError::Full { directory, source },
-        _ => OpenError::Sqlite { path, source },
+        Some(DatabaseCorrupt | NotADatabase) => SqliteOpenError::Damaged { path, finding: source.to_string() },
+        Some(ReadOnly) => SqliteOpenError::ReadOnly { path },
+        Some(DiskFull) => SqliteOpenError::Full { directory, source },
+        Some(SystemIoFailure | CannotOpen) if is_full(&directory) => SqliteOpenError::Full { directory, source },
+        _ => SqliteOpenError::Sqlite { path, source },
     }
 }
 
@@ -287,10 +288,10 @@ pub fn open_file(path: &Path, mode: OpenFlags) -> rusqlite::Result<Connection> {
 
 /// Creates the database under another name and renames it when it is complete, so that a file with
 /// the database's name is always complete.
-fn create(directory: &Path, path: &Path) -> Result<(), OpenError> {
-    let directory_error = |source| OpenError::Directory { path: directory.to_owned(), source };
+fn create(directory: &Path, path: &Path) -> Result<(), SqliteOpenError> {
+    let directory_error = |source| SqliteOpenError::Directory { path: directory.to_owned(), source };
     if directory.join(format!("{FILE_NAME}-wal")).exists() {
-        return Err(OpenError::Damaged {
+        return Err(SqliteOpenError::Damaged {
             path: path.to_owned(),
             finding: "the database is gone but its write-ahead log is there".to_owned(),
         });

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::*;
 use crate::wait::join;
 
-pub fn open_error(directory: &Path) -> OpenError {
+pub fn open_error(directory: &Path) -> SqliteOpenError {
     match Sqlite::open(directory, &SqliteOptions::default()) {
         Ok(_) => panic!("{} was opened", directory.display()),
         Err(error) => error,
@@ -18,7 +18,7 @@ pub fn open_error(directory: &Path) -> OpenError {
 fn a_second_host_on_one_directory_is_refused() {
     let f = Fixture::new();
     let error = open_error(f.directory.path());
-    assert!(matches!(error, OpenError::Lock(LockError::InUse { .. })), "{error}");
+    assert!(matches!(error, SqliteOpenError::Lock(LockError::InUse { .. })), "{error}");
 }
 
 #[test]
@@ -53,13 +53,13 @@ fn the_error_of_a_damaged_store_names_its_file() {
     for (damage, bytes) in damages {
         std::fs::write(&path, bytes).unwrap();
         let error = open_error(directory.path());
-        assert!(matches!(error, OpenError::Damaged { .. }), "{damage}: {error}");
+        assert!(matches!(error, SqliteOpenError::Damaged { .. }), "{damage}: {error}");
         assert!(error.to_string().contains(FILE_NAME), "{damage}: {error}");
     }
     std::fs::remove_file(&path).unwrap();
     std::fs::write(directory.path().join(format!("{FILE_NAME}-wal")), b"log").unwrap();
     let error = open_error(directory.path());
-    assert!(matches!(error, OpenError::Damaged { .. }), "log without database: {error}");
+    assert!(matches!(error, SqliteOpenError::Damaged { .. }), "log without database: {error}");
 }
 
 #[tokio::test]
@@ -100,7 +100,7 @@ fn a_table_of_another_program_is_named() {
     connection.execute("CREATE TABLE spin_key_value (a, b)", []).unwrap();
     connection.close().unwrap();
     let error = open_error(directory.path());
-    assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+    assert!(matches!(error, SqliteOpenError::Damaged { .. }), "{error}");
     assert!(error.to_string().contains("`spin_key_value` is not Spin's"), "{error}");
 }
 
@@ -202,7 +202,7 @@ fn a_damaged_store_is_not_taken_for_a_backup() {
 #[test]
 fn a_check_needs_a_store_and_reports_damage() {
     let directory = tempfile::tempdir().unwrap();
-    assert!(matches!(check(directory.path()), Err(OpenError::NoStore { .. })));
+    assert!(matches!(check(directory.path()), Err(SqliteOpenError::NoStore { .. })));
     let made = backup(directory.path(), &directory.path().join("b"), || Ok(Vec::new()));
     assert!(matches!(made, Err(BackupError::NoStore { .. })));
     drop(Sqlite::open(directory.path(), &SqliteOptions::default()).unwrap());

@@ -91,7 +91,7 @@ fn a_store_is_not_made_where_none_is_expected() {
     let folder = tempfile::tempdir().unwrap();
     let options = SqliteOptions { creates: false, ..SqliteOptions::default() };
     let error = Sqlite::open(folder.path(), &options).err().unwrap();
-    assert!(matches!(error, OpenError::NoStore { .. }), "{error}");
+    assert!(matches!(error, SqliteOpenError::NoStore { .. }), "{error}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "not even a lock");
     drop(Sqlite::open(folder.path(), &SqliteOptions::default()).unwrap());
     Sqlite::open(folder.path(), &options).unwrap();
