@@ -20,12 +20,12 @@
 //! | `PUT <prefix>/-/user/org.couchdb.user:NAME` | `npm login` with a personal token as the password | `api/account.rs` |
 //! | `GET <prefix>/-/npm/v1/user` | `npm profile get` | `api/account.rs` |
 //! | `PUT`, `DELETE projects/:id/packages/npm/:name/-rev/:revision` | unpublish versions, or all | `api/unpublish.rs` |
-//! | `DELETE projects/:id/packages/npm/:name/-/:file/-rev/:revision` | sent by clients after that; the file is already removed | `api/unpublish.rs` |
+//! | `DELETE projects/:id/packages/npm/:name/-/:file/-rev/:revision` | sent by clients after unpublishing; the file is already removed | `api/unpublish.rs` |
 //! | `GET <prefix>/-/ping`, `-/whoami` | liveness, the caller's username | `api.rs`, `api/user.rs` |
 //! | `GET <prefix>/-/v1/search` | packages that the caller may read, by text, `scope:` and `keywords:` | `api/search.rs` |
 //! | `GET projects/:id/packages`, `groups/:id/packages` | versions of packages that the caller may read, in pages | `api/list.rs` |
 //! | `GET <prefix>/-/package/:name/visibility` | whether anyone may read the package | `api/visibility.rs` |
-//! | `GET <prefix>/-/package/:name/access`, `…/owners` | the same, and the maintainers, as pnpm asks for them | `api/visibility.rs`, `api/owners.rs` |
+//! | `GET <prefix>/-/package/:name/access`, `…/owners` | the visibility and the maintainers, in pnpm's form | `api/visibility.rs`, `api/owners.rs` |
 //! | `PUT <prefix>/-/package/:name/owners`, `DELETE …/owners/:user` | refused with the reason | `api/owners.rs` |
 //! | `POST <prefix>/-/npm/v1/security/advisories/bulk`, `…/audits/quick`, `…/audits` | no advisories are known, or 307 to the registry in `registry_forward_url` | `api/audit.rs` |
 //! | `PUT` of any other package document at group or instance level | 405 with the project's address | `api/publish_above_project.rs` |
@@ -72,8 +72,8 @@
 //! Besides the caller and the project, a request reads the token and the catalog's root; if the root has changed, also
 //! the directory's records (`directory::record_cache`). A write reads them again after its body. An instance caches
 //! blobs, which saves most of their reads. It also caches rendered metadata, plain and in gzip, so that a repeated
-//! request costs no more than a 304 (`api/metadata.rs`). *k* is the number of version runs. For every fourfold growth
-//! of the metadata from 16 KiB to 1 MiB, it is about 4 at most; then 1 for each MiB or more.
+//! request costs no more than a 304 (`api/metadata.rs`). *k* is the number of version runs. It is about 4 at most for
+//! every fourfold growth of the metadata from 16 KiB to 1 MiB. Above, it is 1 for each MiB or more.
 //!
 //! An index or a form is compared with its checksum when it is read from the store. All blobs of a run are compared
 //! before the run is merged or changed.
@@ -87,24 +87,24 @@
 //! | tags | get package |
 //! | attestations | get package, up to *k* indexes, the attestations |
 //! | set, remove a tag | get settings, get package, up to *k* indexes; swap package |
-//! | publish a new version | get settings, get `name`, get package, *k* indexes, the merged runs, once each run without checksums; set each chunk, upload, package-level fields, attestations if there are any, 3 blobs of a run; swap package. Of a scoped name: one counter and swap for the list of projects with the version; and if the scope is the top-level namespace's path, the packages of the other projects in it. On a store where this takes more than half a second, that swap is made again at the end |
-//! | publish a new package | the same, and before the package swap `projects`, the lists of `project` from the first that is not full, and `name`; one counter for each root that is created |
-//! | deprecate | get settings, get package, *k* indexes, the runs that change; set these; swap package |
-//! | unpublish | get settings, get package, all runs; set those that change; swap package; delete chunks |
+//! | publish a new version | get settings, get `name`, get package, *k* indexes, the merged runs, once each run without checksums; set each chunk, upload, package-level fields, attestations if there are any, 3 blobs of a run; swap package. Of a scoped name: one counter and swap for the list of projects with the version; and if the scope is the top-level namespace's path, the packages of the other projects in it. On a store where this takes more than half a second, the list is swapped again at the end |
+//! | publish a new package | as for a new version; before the package also swap `projects`, the lists of `project` from the first that is not full, and `name`; one counter for each root that is created |
+//! | deprecate | get settings, get package, *k* indexes, the changed runs; set these; swap package |
+//! | unpublish | get settings, get package, all runs; set the changed runs; swap package; delete chunks |
 //! | search | get the lists of `project`, up to 4,000 packages, and the package-level fields that the instance has not cached; for a name of several projects get `name`; at group and instance level before that `projects`, and `project` of up to 20,000; for each result upload, publisher and the maintainers that are not cached |
 //! | list | get the lists of `project`, up to 20,000 packages, and up to 64 MiB of their indexes; by status also their abbreviated forms; for each version that is shown a form, the upload and the publisher; at group level before that as a search |
-//! | audit that may be forwarded | for each scope the entry of its path; at project level get `project`; at group level `projects`, and up to 4,000 of `project` or `name`; at instance level up to 4,000 of `name`; for each that is found a package |
+//! | audit that may be forwarded | for each scope the entry of its path; at project level get `project`; at group level `projects`, and up to 4,000 of `project` or `name`; at instance level up to 4,000 of `name`; for each found project a package |
 //! | a step of gc | 200 packages and their indexes, of which about 1,000 versions of deleted projects are removed from lists; or 524,288 marks of the run, to sort them; or 5,000 keys, a page of sorted marks or two for each batch of them, and the removed blobs |
 //! | a step of fsck | up to 200 packages with all of their blobs, and 256 MiB of files |
-//! | at group or instance level | before that, get `name`; a list of an earlier build also each package that it names |
+//! | at group or instance level | before that, get `name`; for a list of an earlier build also each package that it names |
 //!
 //! # Life of a publication
 //!
 //! `api/access.rs` checks the caller's rights before the body is read, and again when it has been read. While the body
-//! arrives, [`document`] separates the file from the rest, [`base64_decoder`], [`integrity`] and [`tarball`] decode,
-//! hash and inspect it, and [`store::Staging`] writes it in chunks. Then [`submission`] and [`manifest`] check the rest
-//! against the file's [`install_fields`], and render the records. [`version_run`] merges them with older records, and
-//! [`package`] adds the version. One swap makes it visible (`api/publish.rs`).
+//! arrives, [`document`] separates the file from the rest. [`base64_decoder`], [`integrity`] and [`tarball`] decode,
+//! hash and inspect the file, and [`store::Staging`] writes it in chunks. Then [`submission`] and [`manifest`] check
+//! the rest against the file's [`install_fields`], and render the records. [`version_run`] merges them with older
+//! records, and [`package`] adds the version. One swap makes it visible (`api/publish.rs`).
 
 pub mod api;
 mod base64_decoder;

@@ -117,8 +117,8 @@ impl Metadata<'_> {
     }
 }
 
-/// The package-level fields as this build writes them: without the publisher's list of maintainers, which may differ
-/// from the project's, and with a readme of bounded length.
+/// The package-level fields as this build writes them: with a readme of bounded length, and without the publisher's
+/// list of maintainers, which may differ from the project's.
 fn current_fields(fields: &[u8]) -> Cow<'_, [u8]> {
     const MAINTAINERS: &str = "maintainers";
     if fields.len() <= MAX_README && memchr::memmem::find(fields, MAINTAINERS.as_bytes()).is_none() {

@@ -37,8 +37,8 @@ pub fn matches(name: &PackageName, text: &str) -> bool {
     text.to_lowercase().split_whitespace().all(|word| name.contains(word))
 }
 
-/// The numeric id of a version: a part of the random bits of its upload's id, so that it is stable and exact in a
-/// double. No lookup uses it.
+/// The numeric id of a version, from random bits of its upload's id: it is stable, and exact in a double. No lookup
+/// uses it.
 pub fn number(upload: &str) -> Option<u64> {
     const EXACT_IN_A_DOUBLE: u128 = (1 << 53) - 1;
     id::number(upload).and_then(|id| u64::try_from(id & EXACT_IN_A_DOUBLE).ok())

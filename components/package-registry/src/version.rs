@@ -57,7 +57,7 @@ impl Version {
     }
 }
 
-/// The strict version that npm reads from a loose text (`semver.clean(text, true)`): numbers may begin with zeros, and
+/// The strict version that npm reads from a loose text (`semver.clean(text, true)`). Numbers may begin with zeros, and
 /// the hyphen before a prerelease may be missing.
 fn strict(text: &str) -> Option<semver::Version> {
     let text = text.trim().trim_start_matches(['v', '=']).trim_start();

@@ -10,8 +10,8 @@ use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use kit::{Error, Response};
 
-/// `GET <prefix>/-/npm/v1/attestations/:package_name@:version`. Reads: the package, an index for
-/// each run until the version is found, and the attestations.
+/// `GET <prefix>/-/npm/v1/attestations/:package_name@:version`. Reads: the package, an index for each version run until
+/// the version is found, and the attestations.
 pub fn list(request: &RegistryRequest, name: &str, version: &str) -> Result<Response, Error> {
     let authorized =
         access::authorize_or_forward::<Read>(request, name, Resource::Attestations(version), package_not_found)?;

@@ -95,8 +95,8 @@ fn may_be_forwarded(request: &RegistryRequest, strings: &BTreeSet<String>) -> Re
     Ok(!access::any_name_exists(request, &names)?)
 }
 
-/// The possible package names in a string: the string itself, the part before the version in `lib@1.0.0`, `npm:lib@^1`
-/// and `other@npm:lib@1.0.0`, and the package of a file's address.
+/// The possible package names in a string: the string itself, the package of a file's address, and the name before a
+/// version. Examples are `lib@1.0.0`, `npm:lib@^1` and `other@npm:lib@1.0.0`.
 fn package_names(text: &str) -> impl Iterator<Item = &str> {
     let in_address = text.split_once("/-/").map(|(before, _)| last_of_path(before));
     [text].into_iter().chain(text.split(':').map(str::trim).map(without_version)).chain(in_address)

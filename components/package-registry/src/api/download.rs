@@ -22,8 +22,8 @@ use std::rc::Rc;
 /// The reference service sends it; it is a mail header (RFC 2045 §6) without a meaning in HTTP.
 const CONTENT_TRANSFER_ENCODING: HeaderName = HeaderName::from_static("content-transfer-encoding");
 
-/// `GET <prefix>/:package_name/-/:file_name`. Reads: the package, an index for each run until the version is found, the
-/// upload, and its chunks one after the other, unless the instance has cached them.
+/// `GET <prefix>/:package_name/-/:file_name`. Reads, unless cached: the package, an index for each version run until
+/// the version is found, the upload, and its chunks in order.
 pub fn file(request: &RegistryRequest, name: &str, file: &str) -> Result<Response, Error> {
     let env = &request.env;
     let authorized = access::authorize_or_forward::<Download>(request, name, Resource::File(file), file_not_found)?;

@@ -98,7 +98,7 @@ struct PackageFilter<'a> {
 
 /// `GET /projects/:id/packages` and `GET /groups/:id/packages`, in pages.
 ///
-/// Reads: the list of packages of each project; each package whose name matches, and its indexes; for each shown
+/// Reads: the list of packages of each project, and each package whose name matches, with its indexes. For each shown
 /// version its form, its upload and its publisher. In the order of names or paths, only the indexes of the page are
 /// read. A filter by status also reads the abbreviated forms.
 pub fn packages(request: &RegistryRequest) -> Result<Response, Error> {

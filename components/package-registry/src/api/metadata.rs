@@ -17,8 +17,8 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CON
 use kit::store::StoreError;
 use kit::{Env, Error, Response};
 
-/// `GET <prefix>/:package_name`. Reads: the package, then a blob for each run and one more for the full form; no blob
-/// if the client or the instance has the document.
+/// `GET <prefix>/:package_name`. Reads: the package, then a blob for each version run, and one more for the full form.
+/// No blob is read if the client or the instance has the document.
 pub fn package(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
     if !name::is_file_path(name) {
         return Err(Error::validation(NOT_A_PATH));
@@ -99,8 +99,8 @@ fn render(env: &Env, authorized: &Authorized<Read>, representation: Representati
     Ok(metadata.render())
 }
 
-/// `GET <prefix>/:package_name/:version_or_tag`. Reads: the package, an index for each run until the version is found,
-/// and one run, unless the instance has cached them.
+/// `GET <prefix>/:package_name/:version_or_tag`. Reads, unless cached: the package, an index for each version run until
+/// the version is found, and one run.
 pub fn version(request: &RegistryRequest, name: &str, version: &str) -> Result<Response, Error> {
     let resource = Resource::Version(version);
     let authorized = access::authorize_or_forward::<Read>(request, name, resource, package_not_found)?;

@@ -14,8 +14,8 @@ pub struct RegistryRequest {
     pub url: String,
 }
 
-/// The id under which a caller publishes and is counted: the same for all tokens of a user, and empty
-/// for an anonymous caller. It is stored with each upload.
+/// The id under which a caller publishes and is counted: one id for all tokens of a user, and empty for an anonymous
+/// caller. It is stored with each upload.
 pub fn caller_id(caller: &Caller) -> String {
     match caller {
         Caller::DeployToken(token) => format!("deploy-token:{:?}", token.source),

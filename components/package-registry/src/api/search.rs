@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-/// Results of one answer. The default and the bound are those of the public registry
+/// The default and the most results of one answer, as in the public registry
 /// (<https://github.com/npm/registry/blob/main/docs/REGISTRY-API.md#get-v1search>).
 const DEFAULT_SIZE: i64 = 20;
 const MAX_SIZE: i64 = 250;

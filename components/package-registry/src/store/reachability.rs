@@ -42,7 +42,7 @@ fn packages() -> String {
     format!("{PREFIX}package/")
 }
 
-/// The package that a key is of; `None` for the counter beside it (see [`kit::root::update`]), and for a list of names.
+/// The package of a key; `None` for the counter beside it (see [`kit::root::update`]), and for a list of names.
 fn parse_key(key: &str) -> Result<Option<PackageKey>, StoreError> {
     if Key::package_names().iter().any(|lists| key.starts_with(lists)) {
         return Ok(None);

@@ -55,8 +55,8 @@ impl Records {
     }
 }
 
-/// Whether the record does not affect the entry's name, kind and contents: a POSIX record, or a vendor's, whose key
-/// begins with capital letters and a dot.
+/// Whether the record leaves the entry's name, kind and contents unchanged. It is a POSIX record, or a vendor's, whose
+/// key begins with capital letters and a dot.
 fn is_harmless(key: &[u8]) -> bool {
     const POSIX: &[&[u8]] =
         &[b"atime", b"ctime", b"mtime", b"charset", b"comment", b"hdrcharset", b"gid", b"gname", b"uid", b"uname"];

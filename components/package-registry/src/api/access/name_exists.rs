@@ -26,12 +26,12 @@ impl LookupBudget {
     }
 }
 
-/// Whether [`super::authorize_or_forward`] keeps one of these names here: at the request's level, a package of the name
-/// exists, or existed until its last version was unpublished. Also true if the answer needs more than [`MAX_LOOKUPS`].
-/// At group level the caller must be able to read the group.
+/// Whether [`super::authorize_or_forward`] would not forward one of these names. At the request's level, a package of
+/// the name exists, or existed until its last version was unpublished. Also true if the answer needs more than
+/// [`MAX_LOOKUPS`]. At group level the caller must be able to read the group.
 ///
-/// Reads, at project level: the project's names. At group level: the projects with packages, the catalog, and then the
-/// names of the group's projects, or the projects by each name, whichever are fewer. At instance level: the projects by
+/// Reads, at project level: the project's names. At group level: the projects with packages, and the catalog; then the
+/// names of the group's projects or the projects by each name, whichever are fewer. At instance level: the projects by
 /// each name whose scope is a top-level namespace.
 pub fn any_name_exists(request: &RegistryRequest, names: &HashSet<PackageName>) -> Result<bool, Error> {
     let env = &request.env;

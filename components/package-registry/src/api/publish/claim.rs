@@ -26,8 +26,8 @@ use std::time::Duration;
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(2);
 const CLAIM_TIMEOUT_PER_WRITE: u32 = 16;
 
-/// How long a claim is valid, at least; on a slow store, so many times a claim. The creation of a new package is
-/// claimed after this claim was last checked, and that claim is valid for up to a second, or four writes, too.
+/// How long a claim is valid, at least; on a slow store, so many times a claim. A new package's creation is claimed
+/// after this claim was last checked. The creation claim is valid for up to a second, or four writes, too.
 const LEASE: Duration = Duration::from_millis(500);
 const LEASE_PER_CLAIM: u32 = 2;
 
