@@ -318,7 +318,7 @@ impl<'a> SessionRequest<'a> {
     }
 }
 
-/// The `cache-control` of a page. A page without a user, a form and a message is equal for all visitors, so the host
+/// The `cache-control` of a page. A page without a user, a form and a message is equal for all visitors. The host
 /// caches it while its read set is unchanged. Browsers revalidate it each time.
 fn cache_control(visitor: &Visitor, alert: Option<&Alert>) -> HeaderValue {
     let is_shared = !visitor.is_signed_in && visitor.form_token.is_empty() && alert.is_none();

@@ -20,8 +20,8 @@ fn is_invisible(c: char) -> bool {
     (c.is_control() && !is_line_or_tab) || is_direction || is_filler || is_format
 }
 
-/// Whether an invisible character is a part of the writing around it: a joiner between emoji or in scripts that join
-/// letters, or the variant of an emoji.
+/// Whether an invisible character is a part of the writing around it. It is a joiner between emoji or in scripts that
+/// join letters, or the variant of an emoji.
 fn is_part_of_writing(c: char, before: char, after: Option<char>) -> bool {
     let joins_letters = |c: char| matches!(c, '\u{600}'..='\u{10ff}' | '\u{1780}'..='\u{1cff}');
     match c {

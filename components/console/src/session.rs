@@ -1,7 +1,7 @@
 //! The visitor's session: a cookie with the visitor's own token, sealed ([`crate::seal`]), and the tokens of forms.
 //!
 //! Nothing is stored. The cookie is for this host only (`HttpOnly`, `SameSite=Strict`; behind TLS `Secure` and the
-//! prefix `__Host-`), and ends with the browser, after a week, or by signing out. A cookie that does not open is no
+//! prefix `__Host-`). It ends with the browser, after a week, or by signing out. A cookie that does not open is no
 //! session. A form's token is a MAC under the cookie's value: no other site knows it, and it does not reveal the
 //! cookie. A visitor without a token has a random cookie for it.
 
@@ -37,8 +37,8 @@ pub struct Session {
     keys: Option<SessionKeys>,
     /// The token that the cookie has.
     token: Option<String>,
-    /// The cookie's value. A new value is drawn only when a page needs it: most pages of visitors without a session
-    /// have no form, and the host caches no page that used randomness.
+    /// The cookie's value. A new value is drawn only when a page needs it, because the host caches no page that used
+    /// randomness. Without a session, most pages have no form.
     value: OnceCell<String>,
     entropy: Rc<dyn Entropy>,
     now: Timestamp,

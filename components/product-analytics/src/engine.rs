@@ -44,7 +44,7 @@ pub fn of(env: &Env, settings: &Settings, project: &Project) -> Result<Option<En
 }
 
 impl Engine {
-    /// The URL of an endpoint, resolved as a relative reference to the base URL (RFC 3986, section 5): a base path
+    /// The URL of an endpoint, resolved as a relative reference to the base URL (RFC 3986, section 5). A base path
     /// without a trailing slash loses its last segment. `None` if the base URL is invalid ([`service_url::parse`]); an
     /// earlier build may have stored one.
     pub fn address(&self, endpoint: Endpoint) -> Option<http::Uri> {

@@ -10,8 +10,8 @@
 //! The project is named by its id or its full path. Errors have their text as `message` and as `error`,
 //! which the engine's client shows.
 //!
-//! Checks come in this order: 401; the token's scope; the parameters (400); whether the caller may read the project
-//! (404); whether analytics is enabled for it (404). Then 403, if the settings or the project require a higher role, or
+//! Checks come in this order: 401; the token's scope; the parameters (400). Then 404, if the caller may not read the
+//! project, or if analytics is not enabled for it. Then 403, if the settings or the project require a higher role, or
 //! if the caller is an external user without membership. Then the engine is called once, and its response decides
 //! ([`response`]).
 //!

@@ -51,7 +51,7 @@ for (const form of document.querySelectorAll("form[data-live]")) {
   });
 }
 
-// A second look at what cannot be undone.
+// Confirmation of actions that cannot be undone.
 for (const form of document.querySelectorAll("form[data-confirm]")) {
   form.addEventListener("submit", (event) => {
     if (!confirm(form.dataset.confirm)) event.preventDefault();

@@ -67,8 +67,8 @@ pub struct DiscussionPage {
 }
 
 impl DiscussionPage {
-    /// The requested page. If its discussions are too long for one answer, they are loaded one by one, so that a few
-    /// long texts do not hide the others.
+    /// The requested page. If its discussions are too long for one answer, they are loaded one by one. So a few long
+    /// texts do not hide the others.
     pub async fn load(context: &PageContext<'_>, project: &str, iid: &str) -> Result<Self, PageError> {
         let request = DiscussionRequest { context, project, iid };
         let page = context.page()?;
