@@ -54,7 +54,7 @@ impl Commits {
         }
     }
 
-    /// A commit and all that it contains.
+    /// A commit and its ancestors.
     fn contained(&self, commit: usize) -> BTreeSet<usize> {
         let parents = self.parents[commit].iter().flat_map(|parent| self.contained(*parent));
         parents.chain([commit]).collect()
@@ -90,7 +90,7 @@ fn a_commit_that_common_ones_pass_on_late_is_not_new() {
 }
 
 #[test]
-fn random_histories_are_told_as_they_are_whatever_their_dates() {
+fn random_histories_are_walked_correctly_whatever_their_dates() {
     let mut rng = fastrand::Rng::with_seed(7);
     for round in 0..300 {
         let mut graph: Vec<(i64, Vec<usize>)> = vec![(1000, Vec::new())];

@@ -1,5 +1,5 @@
-//! Names of branches and tags that clients read as something else: none is made or moved; those of earlier builds are
-//! read and deleted.
+//! Ambiguous names of branches and tags: no ref with such a name is created or moved; refs of earlier builds are read
+//! and deleted.
 
 use super::ref_names::{Change, body, push};
 use super::{Forge, PUBLIC, Repository, TestResponse, block};
@@ -13,7 +13,7 @@ use kit::store::StoreError;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Like a commit's id, by either hash, in any letter case.
+/// Names like a commit's id, by either hash, in any letter case.
 fn like_commits() -> Vec<String> {
     let (sha1, sha256) = ("0123456789abcdef0123456789abcdef01234567", "0a1b2c3d".repeat(8));
     vec![sha1.into(), sha1.to_uppercase(), sha256.clone(), sha256.to_uppercase(), format!("{sha1}/x")]
@@ -29,7 +29,7 @@ fn ambiguous() -> Vec<String> {
     both.chain(others).chain([format!("replace/{}", "0".repeat(64))]).collect()
 }
 
-/// Neighbours of such names.
+/// Similar names that are not ambiguous.
 const PLAIN: [&str; 19] = [
     "heads/head",
     "heads/HEADS",
@@ -84,7 +84,7 @@ fn listed(forge: &Forge) -> String {
 }
 
 #[test]
-fn a_push_makes_no_name_that_is_read_as_something_else() {
+fn a_push_creates_no_ambiguous_name() {
     let (forge, commit) = forge();
     let before = listed(&forge);
     for capabilities in ["", "atomic", "side-band-64k"] {
@@ -101,7 +101,7 @@ fn a_push_makes_no_name_that_is_read_as_something_else() {
 }
 
 #[test]
-fn names_beside_them_are_made() {
+fn similar_names_are_created() {
     let (forge, commit) = forge();
     for name in PLAIN {
         let report = push(forge.env(), &body(&[(name, None, Some(commit))], ""));
@@ -133,7 +133,7 @@ fn names_of_earlier_builds_are_read_and_deleted_and_not_moved() {
 }
 
 #[test]
-fn an_import_leaves_them_out_and_lists_them() {
+fn an_import_leaves_ambiguous_names_out_and_lists_them() {
     let (forge, commit) = forge();
     let names: Vec<String> = ambiguous().into_iter().filter(|name| !name.starts_with("re")).collect();
     let mut refs: Vec<Value> = names.iter().map(|name| json!({"name": name, "new": commit})).collect();
@@ -151,7 +151,7 @@ fn an_import_leaves_them_out_and_lists_them() {
 }
 
 #[test]
-fn no_suggestion_moves_such_a_branch() {
+fn no_suggestion_moves_an_ambiguous_branch() {
     let (forge, commit) = forge();
     let name = like_commits().remove(0);
     make(&forge, &format!("heads/{name}"), commit);
@@ -167,7 +167,7 @@ fn no_suggestion_moves_such_a_branch() {
 }
 
 #[test]
-fn a_check_lists_them_and_finds_no_damage() {
+fn a_check_lists_ambiguous_names_and_finds_no_damage() {
     let (forge, commit) = forge();
     let check = || {
         let (mut body, mut remarks) = (json!({}), Vec::new());

@@ -32,7 +32,7 @@ fn forge() -> (Forge, Repository, [ObjectId; 2]) {
 }
 
 #[test]
-fn one_refused_ref_holds_up_all() {
+fn one_refused_ref_refuses_all() {
     let (forge, repository, _) = forge();
     let before = forge.clone(PUBLIC).text(&["for-each-ref"]);
     for (token, arguments, expected) in [
@@ -129,7 +129,7 @@ fn another_writer_aborts_an_undecided_transaction() {
     }
     let env = forge.env();
     assert_eq!(refs::read(&env, id(), "heads/main").unwrap().unwrap().commit, before);
-    // Its lock holds up no other push.
+    // Its lock stops no other push.
     assert_eq!(update_all(&env, id(), &changes("heads/main")).unwrap(), Ok(()));
     let stale = update_all(&env, id(), &changes("heads/old")).unwrap();
     assert_eq!(stale, Err(Conflict::Moved(1, Some(after))));

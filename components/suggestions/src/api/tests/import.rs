@@ -207,7 +207,7 @@ fn deleted_branches_are_forgotten() {
 }
 
 #[test]
-fn a_lock_of_discussions_that_is_not_kept_is_told() {
+fn a_lock_of_discussions_that_is_not_imported_is_reported() {
     let forge = Forge::new();
     let line = |iid: u64, is_locked: Value| {
         json!({"kind": "merge_request", "id": iid, "iid": iid, "project_id": PUBLIC, "source_branch": "s",

@@ -68,7 +68,7 @@ fn pushes_are_checked_against_roles_scopes_and_protected_branches() {
     assert!(push(&forge, &repository, "mia", &["main"]).unwrap_err().contains("non-fast-forward"), "git itself");
     let why = push(&forge, &repository, "mia", &["--force", "main"]).unwrap_err();
     assert!(why.contains("remote: You are not allowed to force push"), "{why}");
-    // A line `parent` elsewhere than behind the tree is none to git.
+    // To git, a line `parent` that does not follow the tree is no parent.
     let [old, tree] = ["ORIG_HEAD", "ORIG_HEAD^{tree}"].map(|name| repository.text(&["rev-parse", name]));
     let text = format!("tree {tree}\nauthor A <a@x> 1 +0000\ncommitter A <a@x> 1 +0000\nparent {old}\n\nx\n");
     repository.write("stray", text.as_bytes());
@@ -76,7 +76,7 @@ fn pushes_are_checked_against_roles_scopes_and_protected_branches() {
     let why = push(&forge, &repository, "mia", &["--force", &format!("{stray}:main")]).unwrap_err();
     assert!(why.contains("remote: You are not allowed to force push"), "{why}");
     assert!(push(&forge, &repository, "mia", &["--delete", "main"]).unwrap_err().contains("not allowed to delete"));
-    // One refused branch does not hold up another one.
+    // A refused branch does not stop another one.
     let why = push(&forge, &repository, "dev", &["main:main", "main:other", "--force"]).unwrap_err();
     assert!(why.contains("[new branch]") && why.contains("[remote rejected]"), "{why}");
     // A branch that is not protected can be rewritten.
@@ -145,7 +145,7 @@ fn bad_packs_are_refused_with_a_reason_and_leave_nothing() {
         Pack::new().object(ObjectKind::Commit, &commit.contents).object(ObjectKind::Tree, &tree.contents);
     refused(without_blob.bytes(), commit.id, &format!("{} is not there", blob.id));
     refused(good().object(ObjectKind::Blob, b"hello\n").bytes(), commit.id, "twice");
-    // Sizes that lie.
+    // Wrong sizes.
     refused(good().add(EntryKind::Object(ObjectKind::Blob), 3, b"longer").bytes(), commit.id, "larger than was said");
     refused(
         good().add(EntryKind::Object(ObjectKind::Blob), 30, b"shorter").bytes(),
@@ -181,7 +181,7 @@ fn bad_packs_are_refused_with_a_reason_and_leave_nothing() {
     let commit_2 = Object::new(ObjectKind::Commit, commit_of(unsorted.id));
     let pack = good().object(ObjectKind::Tree, &unsorted.contents).object(ObjectKind::Commit, &commit_2.contents);
     refused(pack.bytes(), commit_2.id, "treeNotSorted");
-    // An object of another kind than its user says.
+    // An object of another kind than the link to it says.
     let wrong = Object::new(ObjectKind::Tree, tree_of(&[("40000 a", blob.id)]));
     let commit_3 = Object::new(ObjectKind::Commit, commit_of(wrong.id));
     let pack = Pack::new()
@@ -189,7 +189,7 @@ fn bad_packs_are_refused_with_a_reason_and_leave_nothing() {
         .object(ObjectKind::Tree, &wrong.contents)
         .object(ObjectKind::Blob, b"hello\n");
     refused(pack.bytes(), commit_3.id, "is a blob, not a tree");
-    // And the good one.
+    // The good pack is accepted.
     let forge = Forge::new();
     assert!(push_pack(&forge, commit.id, &whole).contains("ok refs/heads/new"));
     forge.clone(PUBLIC);
@@ -217,7 +217,7 @@ fn a_push_that_breaks_off_anywhere_is_whole_or_nothing() {
         // After the branch is there, a failure is only logged.
         assert_eq!(answer.status, if answer.text().contains("ok refs/heads/new") { 200 } else { 500 }, "{operations}");
         assert!(answer.status == 500 || has_branch, "{operations}");
-        // Again, and it is there.
+        // A repetition creates the branch.
         assert_eq!(send(forge.env(), Method::POST, &path, "dev", "", body.clone()).status, 200);
         assert_eq!(forge.clone(PUBLIC).text(&["rev-parse", "new"]), tip.to_string());
         operations += 1;
@@ -265,7 +265,7 @@ fn a_shallow_clone_pushes_to_where_its_history_is() {
 }
 
 #[test]
-fn one_name_that_is_no_text_is_refused_by_itself() {
+fn one_name_that_is_no_text_is_refused_alone() {
     let (forge, repository) = (Forge::new(), Repository::with(&[("a", b"one\n")]));
     let head = repository.text(&["rev-parse", "topic"]);
     let mut refs = format!("{head} refs/heads/").into_bytes();
@@ -332,13 +332,13 @@ fn a_compressed_push_and_fetch_are_read() {
         }
     }
     assert!(forge.get(&format!("projects/{PUBLIC}/repository.git/info/refs"), "").body.is_empty());
-    // A thousand times as large as it looks.
+    // A body that becomes a thousand times as large.
     let zeros = vec![b'0'; 9 << 20];
     assert_eq!(send_gzip(&forge, "git-upload-pack", &gzip(&zeros), 4096).0, 413);
 }
 
 #[test]
-fn the_options_of_a_push_are_no_obstacle() {
+fn options_of_a_push_are_ignored() {
     let (forge, repository) = (Forge::new(), Repository::with(&[("a", b"one\n")]));
     push(&forge, &repository, "dev", &["-o", "ci.skip", "--push-option=x=1", "topic"]).unwrap();
     assert_eq!(forge.head(PUBLIC, "topic"), repository.text(&["rev-parse", "topic"]));

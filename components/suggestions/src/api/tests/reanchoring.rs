@@ -148,7 +148,7 @@ fn a_renamed_file_with_other_contents_is_not_found() {
 }
 
 #[test]
-fn a_branch_that_was_written_anew_keeps_suggestions_whose_lines_it_has() {
+fn a_rewritten_branch_keeps_suggestions_whose_lines_it_has() {
     let (forge, repository) = forge();
     let ids = [("a.txt", 9), ("c.txt", 1)].map(|(path, line)| forge.suggest(1, path, line, &block("", "x"))[0]);
     repository.git(&["checkout", "-q", "--orphan", "anew"]);

@@ -36,7 +36,7 @@ fn copy(forge: &Forge) -> Forge {
     Forge { store: forge.store.snapshot(), entropy: forge.entropy.clone() }
 }
 
-/// A ref, the value that it has and the one that it gets.
+/// A ref, its value and its new value.
 pub type Change<'n> = (&'n str, Option<ObjectId>, Option<ObjectId>);
 
 /// The body of a push without a pack.
@@ -51,7 +51,7 @@ pub fn body(changes: &[Change], capabilities: &str) -> Vec<u8> {
     body
 }
 
-/// The report on a push. It may be made in the middle of another one: nothing here waits.
+/// The report on a push. It may run in the middle of another push: nothing here waits.
 pub fn push(env: Env, body: &[u8]) -> String {
     let path = format!("/api/v4/projects/{PUBLIC}/repository.git/git-receive-pack");
     let mut request = Request::new(Method::POST, &path);
@@ -143,7 +143,7 @@ fn a_new_branch_is_listed_whatever_is_deleted_meanwhile() {
 }
 
 #[test]
-fn a_branch_takes_the_place_of_a_folder_that_the_same_push_deletes() {
+fn a_branch_replaces_a_folder_that_the_same_push_deletes() {
     let (forge, commit) = forge();
     let commit = Some(commit);
     assert!(push(forge.env(), &body(&[("heads/a/b", None, commit)], "")).contains("ok refs/heads/a/b"));
@@ -227,7 +227,7 @@ fn a_repository_has_a_bound_on_its_refs() {
     forge.store.set(NAMES_KEY, &serde_json::to_vec(&record).unwrap()).unwrap();
     let told = push(forge.env(), &body(&[("tags/a", None, Some(commit)), ("tags/b", None, Some(commit))], ""));
     assert!(told.contains("ok refs/tags/a") && told.contains("ng refs/tags/b too many refs"), "{told}");
-    // One that is there is no new one, and a deleted one makes room.
+    // An existing ref is no new one, and a deletion makes room.
     let changes = [("tags/a", Some(commit), None), ("heads/main", Some(commit), Some(commit))];
     assert!(push(forge.env(), &body(&changes, "")).contains("ok refs/tags/a"));
     let told = push(forge.env(), &body(&[("tags/b", None, Some(commit))], ""));

@@ -1,4 +1,4 @@
-//! A new user with the id of a deleted one is not the author of that one's merge requests and notes.
+//! A new user with the id of a deleted user is not the author of the deleted user's merge requests and notes.
 
 use super::{FORK, Forge, PUBLIC, Repository, block, comment, new_user};
 use directory::access::Role;
@@ -192,5 +192,5 @@ fn records_of_first_users_have_no_incarnation() {
     replace(&forge, 3, "new");
     grant(&forge, 3, Role::Developer);
     write("new");
-    assert_eq!(incarnations(), 5, "of a merge request and its end, of a discussion, its thread and its resolution");
+    assert_eq!(incarnations(), 5, "of a merge request and its end, of a discussion, its state and its resolution");
 }
