@@ -56,7 +56,8 @@ pub const VARIABLES: &[&str] = &[
     request_limits::SUGGESTIONS.variable,
 ];
 
-/// The largest body of a request for maintenance, in bytes: more than `kit` accepts, which refuses it in its words.
+/// The largest body of a request for maintenance, in bytes: more than `kit` accepts, so that `kit` refuses it in its
+/// own words.
 const MAX_MAINTENANCE_BODY: u64 = 128 << 10;
 
 /// Answers a request.

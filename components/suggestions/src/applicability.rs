@@ -52,7 +52,7 @@ pub enum InapplicableReason {
     BinaryFile,
     /// git would not read the changed file, or would run a program that it names: why, in git's words.
     DisallowedContents(&'static str),
-    /// The branch was moved by others on every attempt to make the commit.
+    /// Other requests moved the branch on every attempt to make the commit.
     HeadMoved,
     OverlappingLines,
 }
@@ -85,8 +85,8 @@ impl fmt::Display for InapplicableReason {
 }
 
 impl ApplicabilityInputs<'_> {
-    /// Why the suggestion cannot be applied: the first reason in the order of the reference service. The flag
-    /// `applicable` is true, and a request that applies it succeeds, if there is none.
+    /// The first reason why the suggestion cannot be applied, in the order of the reference service. `None` if it can:
+    /// then the flag `applicable` is true, and a request that applies it succeeds.
     pub fn inapplicable_reason(&self) -> Option<InapplicableReason> {
         let ApplicabilityInputs { suggestion, from_content, .. } = *self;
         if self.lines_at_head == Some(LinesAtHead::FileMissing) {

@@ -26,7 +26,7 @@ pub struct PlaceholderValues<'a> {
 /// The longest message, in bytes. A template of this length may name long values again and again.
 pub const MAX_MESSAGE: usize = 1 << 20;
 
-/// The longest name of a placeholder, in bytes. Its end is not looked for beyond that: a template may have half a
+/// The longest name of a placeholder, in bytes. The search for its end stops there, because a template may have half a
 /// million beginnings.
 const MAX_NAME: usize = "suggestions_count".len();
 

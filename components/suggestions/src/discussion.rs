@@ -13,7 +13,7 @@ const INTERNAL: &str = "-internal";
 /// The length of an id, without [`INTERNAL`].
 const ID_LENGTH: usize = 40;
 
-/// A thread of notes. Whether a suggestion was applied is recorded elsewhere.
+/// A discussion with its present notes. Another record says whether a suggestion was applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discussion {
     /// 40 hex digits. The id of an internal discussion has an ending ([`is_internal`]).
@@ -23,7 +23,7 @@ pub struct Discussion {
     pub merge_request_iid: u64,
     /// Oldest first; at least one.
     pub notes: Vec<Note>,
-    /// A comment on the merge request as a whole, which cannot be resolved. A reply makes a thread of it.
+    /// Whether it is a comment on the whole merge request without a reply, which cannot be resolved.
     pub is_individual: bool,
     pub resolution: Option<Resolution>,
     pub position: Option<DiffPosition>,
@@ -110,7 +110,7 @@ pub struct DiffPosition {
     /// From 1. A line without a number in the new file was removed.
     pub old_line: Option<u64>,
     pub new_line: Option<u64>,
-    /// The first and the last line of a comment on several. Nothing depends on them but what is shown.
+    /// The first and the last line of a comment on several lines. They are only shown.
     pub line_range: Option<[RangeEnd; 2]>,
 }
 

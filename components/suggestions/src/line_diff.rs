@@ -13,11 +13,11 @@ use imara_diff::{Algorithm, Diff, InternedInput, Token};
 use std::ops::{Range, RangeInclusive};
 
 /// The most lines, of both versions together, that are compared. Lines that both versions begin or end with do not
-/// count. Beyond it, all lines between those are one change.
+/// count. Beyond it, all other lines are one change.
 const MAX_COMPARED_LINES: u64 = 200_000;
 
-/// The algorithm is histogram, whose hunks are those that people expect, if it takes at most so many steps. Their
-/// number grows with the lines times the changes; those of Myers' algorithm with a bounded search do not.
+/// The most steps of the histogram algorithm, whose hunks people expect. Its steps grow with the lines times the
+/// changes. Beyond the bound, Myers' algorithm is used: its bounded search takes fewer steps.
 const MAX_HISTOGRAM_STEPS: u64 = 1 << 24;
 
 /// The most steps of one comparison. Lines that are not compared then count as changed.
@@ -26,7 +26,7 @@ const MAX_STEPS: u64 = 1 << 27;
 /// The cost of reading and hashing a line, in steps.
 const STEPS_OF_LINE: u64 = 16;
 
-/// Histogram takes lines that occur more often in the earlier version for no anchor.
+/// Histogram takes no line for an anchor that occurs more often in the earlier version.
 const MAX_OCCURRENCES: u64 = 64;
 
 /// The bounds of a comparison.
@@ -64,7 +64,7 @@ impl LineDiff {
         LineDiff { hunks: if is_same { Vec::new() } else { vec![changed] } }
     }
 
-    /// Compares two versions. Returns how many steps it took, too.
+    /// Compares two versions. Also returns the steps taken.
     fn bounded(before: &IndexedFile, after: &IndexedFile, limits: Limits) -> (Self, u64) {
         let changed = changed_between_ends(before, after);
         let compared = changed.before.end - changed.before.start + (changed.after.end - changed.after.start);
@@ -91,8 +91,8 @@ impl LineDiff {
         (LineDiff { hunks: changes.hunks().into_iter().map(moved).collect() }, line_steps + steps)
     }
 
-    /// The numbers, from 1, that these lines of the earlier version have in the later one; `None` if one of
-    /// them was changed or removed, or if lines were inserted between them.
+    /// The numbers, from 1, that these lines of the earlier version have in the later one. `None` if one of them was
+    /// changed or removed, or if lines were inserted between them.
     pub fn follow(&self, lines: &RangeInclusive<u64>) -> Option<RangeInclusive<u64>> {
         let (start, end) = (lines.start().checked_sub(1)?, *lines.end());
         let above = self.hunks.partition_point(|hunk| hunk.before.end <= start);
@@ -116,8 +116,8 @@ impl LineDiff {
         self.hunks.iter().any(|hunk| is_near(&hunk.before, line, distance))
     }
 
-    /// The difference as git prints it, from the first `@@` on; bytes that are no UTF-8 are replaced. The versions are
-    /// those that were compared.
+    /// The difference as git prints it, from the first `@@` on; bytes that are no UTF-8 are replaced. The arguments are
+    /// the compared versions.
     pub fn to_unified(&self, before: &IndexedFile, after: &IndexedFile, context: u64) -> String {
         let mut text = String::new();
         let mut rest = self.hunks.as_slice();
@@ -178,7 +178,7 @@ fn histogram_steps(before: &[Token], after: &[Token], tokens: u32) -> u64 {
         }
     }
     let count = |token: &Token| occurrences.get(token.0 as usize).copied().unwrap_or_default();
-    // Lines that are in one version only are passed over.
+    // Lines that are in one version only are skipped.
     let pairs: u64 = after.iter().map(count).filter(|count| *count < MAX_OCCURRENCES).sum();
     let anchors = after.iter().filter(|token| count(token) > 0).count().min(before.len()) as u64;
     (pairs + (before.len() + after.len()) as u64) * anchors

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use std::ops::{Range, RangeInclusive};
 
-/// git takes a file with a zero byte among so many first bytes for a binary one.
+/// git takes a file for binary if it has a zero byte among so many first bytes.
 const BINARY_PREFIX: usize = 8000;
 
 /// A replacement of lines, which are numbered as in the file before any replacement.
@@ -43,7 +43,7 @@ impl IndexedFile {
         &self.contents
     }
 
-    /// Whether git takes it for a binary file, whose lines mean nothing.
+    /// Whether git takes the file for binary: its lines then mean nothing.
     pub fn is_binary(&self) -> bool {
         let prefix = self.contents.get(..BINARY_PREFIX).unwrap_or(&self.contents);
         memchr::memchr(0, prefix).is_some()
@@ -69,8 +69,8 @@ impl IndexedFile {
         self.offsets.len() as u64 - 1
     }
 
-    /// The lines with these numbers, from 0, each with its line ending; those that the file does not have
-    /// are left out.
+    /// The lines with these numbers, from 0, each with its line ending. Numbers beyond the end of the file are left
+    /// out.
     pub fn lines(&self, numbers: Range<u64>) -> impl DoubleEndedIterator<Item = &[u8]> {
         numbers.filter_map(|number| {
             let number = usize::try_from(number).ok()?;
@@ -94,10 +94,10 @@ pub fn line_ending(lines: &[u8]) -> &'static str {
     }
 }
 
-/// `text`, whose lines end with LF, with the line endings of the lines that it replaces: each line gets
-/// that of the line in its place, those beyond them that of the last one, and the last line that of the
-/// last replaced one, which has none at the end of a file. Where no replaced line has one, lines within the
-/// text get `other`.
+/// `text`, whose lines end with LF, with the line endings of the lines that it replaces. Each line gets the ending of
+/// the line in its place; lines beyond them get the ending of the last replaced line that has one. The last line gets
+/// the ending of the last replaced line, which has none at the end of a file. If no replaced line has an ending, lines
+/// within the text get `other`.
 pub fn with_line_endings(text: &str, replaced: &[u8], other: &'static str) -> String {
     let mut endings = split(replaced).map(line_ending).filter(|ending| !ending.is_empty());
     let mut ending = other;

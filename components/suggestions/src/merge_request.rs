@@ -25,10 +25,10 @@ pub struct MergeRequest {
     pub updated: Option<Timestamp>,
     /// Of a merged or closed one.
     pub ended: Option<End>,
-    /// The head of the source branch when it was merged, closed or last deleted. Of an open one whose branch is there,
-    /// the branch itself has the head.
+    /// The head of the source branch when it was merged, closed or last deleted. If it is open and its branch exists,
+    /// the branch has the head.
     pub sha: Option<String>,
-    /// The head of the target branch before a merge. Not known of one that was imported as merged.
+    /// The head of the target branch before a merge. Not known if it was imported as merged.
     pub merged_into: Option<ObjectId>,
 }
 
@@ -74,7 +74,7 @@ impl MergeRequest {
         self.ended.as_ref().filter(|_| self.state == MergeRequestState::Merged)
     }
 
-    /// Closes an open merge request, or reopens a closed one; a request for the state that it has changes nothing.
+    /// Closes an open merge request, or reopens a closed one; a request for its present state changes nothing.
     pub fn set_open(&mut self, open: bool, now: Timestamp, user: &UserKey) {
         match (open, self.state) {
             (false, MergeRequestState::Opened) => {

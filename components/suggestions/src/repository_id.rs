@@ -1,4 +1,4 @@
-//! Which repository: that of a project, and not that of an earlier project with its id.
+//! Ids of repositories, which tell a project's repository from that of an earlier project with the same id.
 
 use directory::project::{self, Existence, Incarnation, Project};
 use kit::Env;
@@ -6,8 +6,7 @@ use kit::id;
 use kit::store::StoreError;
 use std::fmt;
 
-/// The name of a repository in keys. Of the first project with an id it is that id, so that repositories are where
-/// earlier builds stored them.
+/// The name of a repository in keys. For the first project with an id, it is that id, as in keys of earlier builds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RepositoryId {
     pub project: u64,
@@ -20,7 +19,7 @@ impl RepositoryId {
         RepositoryId { project, incarnation: incarnation.id().and_then(id::number) }
     }
 
-    /// Of the first project with this id.
+    /// The repository of the first project with this id.
     pub fn first(project: u64) -> Self {
         RepositoryId { project, incarnation: None }
     }
@@ -29,8 +28,8 @@ impl RepositoryId {
         RepositoryId::new(project.id, &project.repository_incarnation)
     }
 
-    /// Of the present project with this id; of one that was never imported, the first one. `None` if the project was
-    /// deleted. 1 read, or 2.
+    /// The repository of the present project with this id; of the first project if it was never imported. `None` if the
+    /// project was deleted. 1 read, or 2.
     pub fn find(env: &Env, project: u64) -> Result<Option<Self>, StoreError> {
         Ok(match project::repository_existence(env, project)? {
             Existence::Present(incarnation) => Some(RepositoryId::new(project, &incarnation)),

@@ -1,4 +1,4 @@
-//! URLs. No other file knows one.
+//! URLs. No other file knows a URL.
 
 use http::Method;
 use kit::Error;
@@ -54,7 +54,7 @@ pub enum Route {
     },
     /// Garbage collection or a check of the store.
     Maintenance(Task),
-    /// An address of the reference service for people; the console's page for it, below the base URL.
+    /// The console's page for an address of the reference service, below the base URL.
     Page(String),
 }
 
@@ -103,7 +103,7 @@ pub enum MergeRequestEndpoint {
 pub enum GitService {
     /// The list of branches and tags, and the server's capabilities.
     Refs,
-    /// The same at an address without `.git`, as people copy it.
+    /// The list at an address without `.git`, as people copy it.
     RefsWithoutSuffix,
     /// The branch that is checked out.
     Head,
@@ -236,7 +236,7 @@ fn parse_repository(method: &Method, path: &str) -> Result<Route, Error> {
         return Ok(Route::Repository { project, service: git_service(method, rest)? });
     }
     match segments.as_slice() {
-        // An empty segment would make the redirect one to another host.
+        // With an empty segment, the redirect would lead to another host.
         [above @ .., Segment("info"), Segment("refs")]
             if *method == Method::GET && above.len() > 1 && above.iter().all(|segment| !segment.0.is_empty()) =>
         {
@@ -248,8 +248,8 @@ fn parse_repository(method: &Method, path: &str) -> Result<Route, Error> {
     }
 }
 
-/// The console's page for an address of the reference service, such as `/<full path>/-/merge_requests/1`. The console
-/// itself has the addresses of one or two parts.
+/// The console's page for an address of the reference service, such as `/<full path>/-/merge_requests/1`. Addresses of
+/// one or two parts are the console's own.
 fn page(segments: &[Segment]) -> Option<String> {
     let names: Vec<String> =
         segments.iter().map(|segment| Some(segment.decode()?.into_owned())).collect::<Option<_>>()?;
@@ -271,7 +271,7 @@ fn page(segments: &[Segment]) -> Option<String> {
         [] | ["-", "blob" | "commit" | "commits" | "tree", ..] => {
             format!("/namespaces/{}", path.strip_suffix(".git").unwrap_or(&path))
         }
-        // Others are for programs, such as archives: a page in their place would be taken for one.
+        // Other addresses, such as archives, are for programs, which would take a page for an archive.
         _ => return None,
     })
 }

@@ -68,8 +68,7 @@ impl SparseTree {
         entry.filter(|entry| entry.is_blob()).map(|entry| entry.id)
     }
 
-    /// The new trees after these existing files got these blobs, each with the id that it had before; the last one
-    /// is the root tree.
+    /// The new trees after these existing files got these blobs, each with its former id. The root tree comes last.
     pub fn replace_blobs(&self, files: &BTreeMap<&str, ObjectId>) -> Vec<(Object, ObjectId)> {
         let mut changes: BTreeMap<&[u8], Vec<(&[u8], ObjectId)>> = BTreeMap::new();
         for (path, id) in files {
@@ -77,7 +76,7 @@ impl SparseTree {
             changes.entry(directory).or_default().push((name, *id));
         }
         let mut objects = Vec::new();
-        // A tree sorts after the one that it is in, so in reverse order the changes of each are complete.
+        // A tree sorts after its parent, so in reverse order the changes of each tree are complete.
         for (path, tree) in self.trees.iter().rev() {
             let Some(changed) = changes.remove(path.as_slice()) else { continue };
             let object = Object::new(ObjectKind::Tree, tree.replace(changed).bytes().to_vec());

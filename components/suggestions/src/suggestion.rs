@@ -20,8 +20,8 @@ pub struct Suggestion {
 }
 
 impl Suggestion {
-    /// The suggestion that a block makes in a comment on this line of `file`. Its lines get the line endings
-    /// of those that they replace ([`lines::with_line_endings`]).
+    /// The suggestion that a block makes in a comment on this line of `file`. Its lines get the line endings of the
+    /// replaced lines ([`lines::with_line_endings`]).
     pub fn new(id: u64, block: SuggestionBlock, line: u64, file: &IndexedFile) -> Self {
         let from_line = line.saturating_sub(block.above.into()).max(1);
         let to_line = line.saturating_add(block.below.into());

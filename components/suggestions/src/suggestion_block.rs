@@ -17,8 +17,8 @@ pub struct SuggestionBlock {
     pub text: Option<String>,
 }
 
-/// The suggestion blocks of a comment, in order. Other code blocks are skipped. A comment of blocks in each
-/// other beyond [`kit::markdown`]'s bound has none.
+/// The suggestion blocks of a comment, in order. Other code blocks are skipped. A comment whose blocks are nested
+/// beyond [`kit::markdown`]'s bound has none.
 pub fn parse(markdown: &str) -> Vec<SuggestionBlock> {
     if kit::markdown::is_deep(markdown) {
         return Vec::new();
@@ -49,8 +49,8 @@ pub fn parse(markdown: &str) -> Vec<SuggestionBlock> {
     blocks
 }
 
-/// The lines above and below that an info string names; `None` if it is not one of a suggestion. Malformed
-/// offsets count as 0.
+/// The lines above and below that an info string names; `None` if it is not a suggestion's. Malformed offsets count as
+/// 0.
 fn parse_info(info: &str) -> Option<(u32, u32)> {
     let word = info.split_whitespace().next()?;
     let Some(rest) = word.strip_prefix("suggestion:") else {

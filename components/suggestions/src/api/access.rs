@@ -1,6 +1,6 @@
-//! Authorization: which resources the caller may read, push to and import. Each function decides once, and returns
-//! the resource, or the error response. The contents of a body are authorized when the body has been read, because
-//! clients send one for as long as the host lets them; a decision before it only spares the reading.
+//! Authorization: which resources the caller may read, push to and import. Each function decides once and returns the
+//! resource or the error response. A client may send a body for as long as the host lets it, so the body's contents are
+//! authorized after the body was read. An earlier decision only saves reading the body.
 
 use super::context::RequestContext;
 use super::input;
@@ -22,10 +22,10 @@ use http::StatusCode;
 use kit::store::StoreError;
 use kit::{Env, Error, Request};
 
-/// The scopes of which a token needs one to push to a repository.
+/// A token needs one of these scopes to push to a repository.
 const PUSH_SCOPES: &[&str] = &["api", "write_repository"];
 
-/// The scopes of which a token needs one to read a repository.
+/// A token needs one of these scopes to read a repository.
 const REPOSITORY_SCOPES: &[&str] = &["api", "read_api", "read_repository", "write_repository"];
 
 /// A merge request that the caller may read.
@@ -33,20 +33,20 @@ pub struct ReadableMergeRequest {
     pub project: Project,
     pub iid: u64,
     pub merge_request: MergeRequest,
-    /// Whether the caller may see internal notes: Reporters of the project, as in the reference service. Its author may
-    /// not without that role.
+    /// Whether the caller may see internal notes: Reporters of the project, as in the reference service. The author of
+    /// the merge request needs that role, too.
     pub sees_internal_notes: bool,
 }
 
-/// The merge request with this iid; 404 if the caller may not read the project, which 301 says to have
-/// moved, or not its merge requests.
+/// The merge request with this iid. 404 if the caller may not read the project or its merge requests; 301 if the
+/// project has moved.
 pub fn readable_merge_request(
     context: &RequestContext,
     project: &str,
     iid: &str,
 ) -> Result<ReadableMergeRequest, Error> {
     let project = readable_project(context, project)?;
-    // A number that does not fit is the iid of no merge request.
+    // A number that does not fit becomes 0, which no merge request has.
     let iid = iid.parse().unwrap_or(0);
     let not_found = || Error::message(StatusCode::NOT_FOUND, "404 Not found");
     if !access::may_read_merge_requests(&context.env, &context.caller, &project)? {
@@ -81,9 +81,9 @@ impl ReadableMergeRequest {
         Ok(ReadableMergeRequest { project, iid, merge_request, sees_internal_notes })
     }
 
-    /// Whether the caller may read files at this commit of the source project, which they name. The diff
-    /// shows every reader of the merge request how its source branch differs from the target, so they
-    /// may read the branch as it is; other commits take the right to read the source project's code.
+    /// Whether the caller may read files at this commit of the source project. The diff shows every reader of the merge
+    /// request how the source branch differs from the target. So every reader may read the head of the source branch;
+    /// other commits of a fork need the right to read the fork's code.
     pub fn may_read_commit(&self, context: &RequestContext, commit: ObjectId) -> Result<bool, StoreError> {
         let source = self.source();
         if source == RepositoryId::of(&self.project) {
@@ -101,7 +101,7 @@ impl ReadableMergeRequest {
         }
     }
 
-    /// Whether this discussion is one of the merge request that the caller may see.
+    /// Whether the discussion belongs to the merge request, and the caller may see it.
     pub fn has(&self, discussion: &Discussion) -> bool {
         let is_of_merge_request = discussion.project == self.project.key() && discussion.merge_request_iid == self.iid;
         is_of_merge_request && (self.sees_internal_notes || !discussion.is_internal())
@@ -137,8 +137,8 @@ pub fn writable_merge_request(
 }
 
 impl WritableMergeRequest {
-    /// Whether the caller may edit and delete this note: its author and Maintainers, as in the reference
-    /// service. No user may change the service's notes.
+    /// Whether the caller may edit and delete this note: its author and Maintainers, as in the reference service. No
+    /// user may change system notes.
     pub fn may_change_note(&self, note: &Note) -> bool {
         !note.is_system && (note.author == self.user || self.role >= Role::Maintainer)
     }
@@ -210,9 +210,9 @@ pub fn pushable_merge_request(
     }
 }
 
-/// Whether users who may push to the target branch may push to the source branch too. As in the reference service, this
-/// takes two projects, neither of them private, and a source branch that is not protected. The author lends a right of
-/// their own, which they may have lost since.
+/// Whether users who may push to the target branch may push to the source branch too. As in the reference service,
+/// source and target must be two projects that are not private, and the source branch must not be protected. The author
+/// must still be a Developer of the source project.
 fn may_collaborate(
     env: &Env,
     merge_request: &MergeRequest,
@@ -230,7 +230,7 @@ fn may_collaborate(
         && access::project_role_of(env, author.id, source)? >= Role::Developer)
 }
 
-/// Whether the caller may push to the source branch, by a right of their own.
+/// Whether the caller may push to the source branch by their own role.
 pub fn may_push_source(context: &RequestContext, readable: &ReadableMergeRequest) -> Result<bool, StoreError> {
     let source = readable.source();
     match project::by_id(&context.env, source.project)?.filter(|project| RepositoryId::of(project) == source) {
@@ -245,7 +245,7 @@ fn may_push(env: &Env, caller: &Caller, project: &Project, branch: &str) -> Resu
     Ok(may_push_to(project, role, branch, &default_branches))
 }
 
-/// None if the project itself says which branches are protected.
+/// Empty if the project itself says which branches are protected.
 fn protected_default_branches(env: &Env, project: &Project) -> Result<Vec<String>, StoreError> {
     match project.protected_branches {
         None => default_branch::protected(env, RepositoryId::of(project), project.default_branch.as_deref()),
@@ -265,13 +265,13 @@ fn is_protected(project: &Project, branch: &str, default_branches: &[String]) ->
     }
 }
 
-/// A project whose repository the caller may push to; each branch is decided on by itself.
+/// A project whose repository the caller may push to; [`Self::may_push`] decides about each branch.
 pub struct PushableRepository {
     pub project: Project,
     /// The user who pushes; `None` for a deploy token.
     pub user: Option<UserKey>,
     role: Role,
-    /// The branches that are protected because the project does not say otherwise.
+    /// The default branches, which are protected unless the project says otherwise.
     default_branches: Vec<String>,
 }
 
@@ -290,13 +290,13 @@ impl PushableRepository {
     }
 }
 
-/// The project, if the caller may push to some branch of its repository: a Developer. Otherwise as
-/// [`readable_repository`], with 403 and a reason.
+/// The project, if the caller may push to some branch of its repository, as Developers may. The errors are those of
+/// [`readable_repository`], and 403 with a reason.
 pub fn pushable_repository(env: &Env, request: &Request, id: &str) -> Result<PushableRepository, Error> {
     pushable_by(env, caller::authenticate(env, request, AcceptedTokens::Repository)?, id)
 }
 
-/// The same for a push, which counts against the limit of the user's pushes.
+/// As [`pushable_repository`]; counts against the user's limit of pushes.
 pub fn repository_to_push_to(env: &Env, request: &Request, id: &str) -> Result<PushableRepository, Error> {
     let caller = caller::authenticate(env, request, AcceptedTokens::Repository)?;
     request_limits::check_write(env, &caller, &request_limits::PUSHES)?;
@@ -322,7 +322,8 @@ fn pushable_by(env: &Env, caller: Caller, id: &str) -> Result<PushableRepository
     Ok(PushableRepository { project, user, role, default_branches })
 }
 
-/// The same at the present time, for a request whose body took a while; 404 unless the project is that of `earlier`.
+/// As [`pushable_repository`] at the present time, after the body was read. 404 unless the project is that of
+/// `earlier`.
 pub fn still_pushable_repository(
     env: &Env,
     request: &Request,
@@ -333,14 +334,14 @@ pub fn still_pushable_repository(
     if present.id() == earlier.id() { Ok(present) } else { Err(Error::not_found("Project")) }
 }
 
-/// The project, if the caller may read its repository with git. 401 for an anonymous caller; for one with
-/// credentials 404 if they may not see the project, and 403 if they may not read its code.
+/// The project, if the caller may read its repository with git. Otherwise an anonymous caller gets 401. A caller with
+/// credentials gets 404 if they may not see the project, and 403 if they may not read its code.
 pub fn readable_repository(env: &Env, request: &Request, id: &str) -> Result<Project, Error> {
     Ok(repository_and_reader(env, request, id)?.0)
 }
 
-/// The same for a request that reads the branches and tags, which count against the limit of anonymous requests. 1 read
-/// more for an anonymous caller.
+/// As [`readable_repository`], for a request that lists branches and tags. It counts against the limit of anonymous
+/// requests, which takes 1 more read for an anonymous caller.
 pub fn repository_with_refs(env: &Env, request: &Request, id: &str) -> Result<Project, Error> {
     let (project, caller) = repository_and_reader(env, request, id)?;
     if caller.is_anonymous() {
@@ -377,8 +378,8 @@ pub struct MergeRequestTarget {
     pub author: UserKey,
 }
 
-/// The projects of a new merge request: 404 if the caller may not see one of them, 403 unless they are a
-/// Developer in the source and may read merge requests of the target.
+/// The projects of a new merge request. 404 if the caller may not see one of them. 403 unless the caller is a Developer
+/// in the source and may read merge requests of the target.
 pub fn merge_request_target(
     context: &RequestContext,
     source: &str,
@@ -398,8 +399,8 @@ pub fn merge_request_target(
     Ok(MergeRequestTarget { source, target, author })
 }
 
-/// A project whose merge requests the caller may read; 404 if they may not see the project, 403 if not its merge
-/// requests.
+/// A project whose merge requests the caller may read. 404 if the caller may not see the project, 403 if the caller may
+/// not see its merge requests.
 pub fn project_with_merge_requests(context: &RequestContext, project: &str) -> Result<Project, Error> {
     let project = readable_project(context, project)?;
     match access::may_read_merge_requests(&context.env, &context.caller, &project)? {
@@ -408,7 +409,7 @@ pub fn project_with_merge_requests(context: &RequestContext, project: &str) -> R
     }
 }
 
-/// 401 for anonymous callers, 403 for all others but administrators.
+/// 401 for an anonymous caller, 403 for any other caller who is no administrator.
 pub fn require_admin(context: &RequestContext) -> Result<(), Error> {
     context.caller.user_or_401()?;
     if context.caller.is_admin() { Ok(()) } else { Err(Error::forbidden()) }
@@ -423,8 +424,8 @@ pub fn importable_repository(context: &RequestContext, id: &str) -> Result<Repos
     }
 }
 
-/// The error of [`importable_repository`] if the caller may not import `earlier` any more; 404 if another project has
-/// its place.
+/// Checks again after a body was read: the errors of [`importable_repository`], and 404 if another project has the id
+/// of `earlier`.
 pub fn still_importable(context: &mut RequestContext, id: &str, earlier: RepositoryId) -> Result<(), Error> {
     context.renew()?;
     if importable_repository(context, id)? == earlier { Ok(()) } else { Err(Error::not_found("Project")) }

@@ -34,8 +34,8 @@ pub struct FileLines {
 }
 
 impl Applicability {
-    /// The suggestion's JSON. Its lines are those that it would replace now; if it was applied, or cannot be
-    /// because they were changed, those of the commit that was commented on.
+    /// The suggestion's JSON. Its lines are the ones that it would replace now. If it was applied, or its lines were
+    /// changed, they are the lines of the commit that was commented on.
     pub fn render(&self, suggestion: &Suggestion) -> Value {
         let first_line = match &self.at_head {
             Some(at_head) if !self.applied => *at_head.lines.start(),
@@ -45,7 +45,7 @@ impl Applicability {
     }
 }
 
-/// Reads the inputs of a suggestion's applicability, and decides it. `same_branch` is for [`ApplicabilityInputs`].
+/// Reads the inputs of a suggestion's applicability, and decides it. For `same_branch` see [`ApplicabilityInputs`].
 pub fn assess(
     env: &Env,
     files: &FileCache,
@@ -89,7 +89,7 @@ pub fn assess(
     Ok(Applicability { inapplicable_reason: inputs.inapplicable_reason(), applied, from_content, at_head })
 }
 
-/// Why git would refuse the file as it becomes. Only files that git reads are looked at.
+/// Why git would refuse the changed file. Checks only files that git reads.
 fn disallowed_contents(
     files: &FileCache,
     head: &BranchHead,
@@ -109,7 +109,7 @@ fn is_special(path: &str) -> bool {
     special_files(path).next().is_some()
 }
 
-/// The files that git may take the one at this path for.
+/// The special files that git may take a file at this path for.
 fn special_files(path: &str) -> impl Iterator<Item = SpecialFile> {
     SpecialFile::named(path.rsplit('/').next().unwrap_or_default().as_bytes())
 }

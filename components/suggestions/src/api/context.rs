@@ -26,8 +26,8 @@ impl RequestContext {
         Ok(RequestContext { url: env.external_url(&head), env, caller, head })
     }
 
-    /// Authenticates the caller once more, at the present time. A client sends a body for as long as the host lets it,
-    /// and its token can be revoked meanwhile: decisions from before the body was read do not count after it.
+    /// Authenticates the caller again, at the present time. A client may send a body for as long as the host lets it,
+    /// and its token can be revoked meanwhile. So decisions from before the body was read do not count afterwards.
     pub fn renew(&mut self) -> Result<(), Error> {
         self.env = record_cache::renew(&self.env)?;
         self.caller = authenticate(&self.env, &self.head)?;
@@ -39,7 +39,7 @@ impl RequestContext {
         request_limits::check_anonymous_records(&self.env, &self.head, &self.caller, records)
     }
 
-    /// The same for rows of the catalog.
+    /// As [`Self::check_records`], for rows of the catalog.
     pub fn check_rows(&self, rows: usize) -> Result<(), Error> {
         request_limits::check_anonymous_rows(&self.env, &self.head, &self.caller, rows)
     }
@@ -49,7 +49,7 @@ impl RequestContext {
         self.head.params()
     }
 
-    /// The address that was asked for, without its query.
+    /// The requested address, without its query.
     pub fn own_url(&self) -> String {
         format!("{}{}", self.url, self.head.path)
     }
@@ -59,7 +59,7 @@ impl RequestContext {
         Redirect::to_project(project.id, &self.url, &self.head.path, &self.head.query).into_error(&self.head.method)
     }
 
-    /// The e-mail address of a user in commits: the one they chose, or one that receives no mail.
+    /// The e-mail address of a user in commits: the address that they chose, or an address that receives no mail.
     pub fn commit_email(&self, user: &User) -> String {
         let host = kit::url::host(&self.url);
         let no_reply = || format!("{}-{}@users.noreply.{host}", user.id, user.username);

@@ -24,9 +24,9 @@ const MAX_COMMIT: usize = 64;
 /// The longest text of a range of lines in a position, in bytes: a code is two numbers and the SHA-1 of a path.
 const MAX_RANGE_TEXT: usize = 128;
 
-/// `POST /projects/:id/merge_requests/:iid/discussions`. For a comment on a line: reads the commits, the trees
-/// on the path to the file, and the file; 2 counters; writes the discussion and 1 record for each suggestion;
-/// swaps the list.
+/// `POST /projects/:id/merge_requests/:iid/discussions`. For a comment on a line, reads the commits, the trees on the
+/// path to the file, and the file. Takes 2 counters, writes the discussion and 1 record for each suggestion, and swaps
+/// the list.
 pub fn create(context: &RequestContext, project: &str, iid: &str, params: &Params) -> Result<Response, Error> {
     input::check_iid(iid)?;
     let comment = parse_comment(params)?;
@@ -56,14 +56,15 @@ struct NewComment {
     is_individual: bool,
 }
 
-/// Makes a discussion. 403 for an internal one unless the caller may see it: the note is never made public instead.
+/// Makes a discussion. 403 for an internal discussion unless the caller may see it: the note is never made public
+/// instead.
 fn save(context: &RequestContext, writable: &WritableMergeRequest, comment: NewComment) -> Result<Discussion, Error> {
     let NewComment { body, is_internal, position, is_individual } = comment;
     check_body(&body)?;
     if is_internal && !writable.readable.sees_internal_notes {
         return Err(Error::forbidden());
     }
-    // As in the reference service: so no suggestion is in an internal note.
+    // As in the reference service. So internal notes have no suggestions.
     if is_internal && position.is_some() {
         return Err(invalid_note("confidential", "can not be set for this type of note"));
     }
@@ -116,7 +117,7 @@ pub fn new_note(
 /// The parameter that asks for an internal note, and its former name.
 pub const INTERNAL: [&str; 2] = ["internal", "confidential"];
 
-/// The text of a note, and whether an internal note is asked for; 400 without a text.
+/// The text of a note, and whether it is to be internal; 400 without a text.
 pub fn required_body(params: &Params) -> Result<(String, bool), Error> {
     let checks = Validation::new(params);
     let read = read_body(&checks);

@@ -81,14 +81,14 @@ impl<'a> FileCache<'a> {
         Ok(Some(file))
     }
 
-    /// Whether git takes an existing file for a binary one; no larger than [`objects::MAX_WHOLE`] is looked at.
+    /// Whether git takes an existing file for binary; false for a file larger than [`objects::MAX_WHOLE`].
     pub fn is_binary(&self, project: RepositoryId, blob: ObjectId) -> Result<bool, StoreError> {
         Ok(self.read(project, blob)?.is_some_and(|file| file.is_binary()))
     }
 
-    /// The difference between two existing files, given by repository and blob; `None` if one of them is larger
-    /// than [`objects::MAX_WHOLE`]. Once the request has compared too much, everything between the lines that both
-    /// begin and end with is changed.
+    /// The difference between two existing files, given by repository and blob; `None` if one of them is larger than
+    /// [`objects::MAX_WHOLE`]. Once the request has spent its steps, everything between the common beginning and end
+    /// counts as changed.
     pub fn diff(
         &self,
         before: (RepositoryId, ObjectId),
@@ -107,9 +107,8 @@ impl<'a> FileCache<'a> {
         Ok(Some(diff))
     }
 
-    /// The numbers that lines of a commented file, which may reach beyond its end, have in a later version,
-    /// given by repository and blob; `None` if they were changed. A file larger than [`objects::MAX_WHOLE`] is a
-    /// changed one.
+    /// The numbers that lines of a commented file have in a later version, given by repository and blob. The lines may
+    /// reach beyond the end of the file. `None` if they were changed, or a file is larger than [`objects::MAX_WHOLE`].
     pub fn follow(
         &self,
         file: &CommentedFile,

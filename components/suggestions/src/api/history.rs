@@ -1,4 +1,4 @@
-//! Questions about a history.
+//! Walks over a history: merge bases, and commits that another commit does not reach.
 
 use crate::git::{Commit, ObjectId};
 use crate::store::history::History;
@@ -6,21 +6,21 @@ use kit::store::StoreError;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::rc::Rc;
 
-/// The most commits that a question reads: those of a difference are listed or looked for among the latest, and without
-/// a merge base nothing can be compared.
+/// The most commits that a walk reads. Beyond it, a difference has only its latest commits, and a merge base is
+/// unknown.
 const MAX_OF_DIFFERENCE: usize = 20_000;
 const MAX_TO_MERGE_BASE: usize = 50_000;
 
-/// After a walk has only commits left that are of no matter, so many older ones are read, as by git: one that is dated
-/// before its parents may contain a commit that was taken for new, or for the latest.
+/// How many more commits a walk reads once only uninteresting ones are left (`SLOP` in git's revision.c). A commit that
+/// is dated before its parents may reach a commit that was taken for new, or for the latest.
 const SLOP: usize = 5;
 
-/// Which of the two commits that a walk begins at reach a commit.
+/// Which of a walk's two starting commits reach a commit.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct ReachedBy {
     one: bool,
     other: bool,
-    /// Whether a commit that both reach is among its descendants.
+    /// Whether a commit that both reach descends from it.
     common_descendant: bool,
 }
 
@@ -41,7 +41,7 @@ impl ReachedBy {
         }
     }
 
-    /// From where the parents of the commit are reached, through it.
+    /// How the commit's parents are reached through it.
     fn of_parents(self) -> Self {
         ReachedBy { common_descendant: self.both(), ..self }
     }
@@ -53,7 +53,7 @@ struct WalkedCommit {
 }
 
 impl WalkedCommit {
-    /// Whether both contain it, and as far as is known no other such commit does.
+    /// Whether both starting commits reach it and, as far as the walk knows, no common commit descends from it.
     fn is_base(&self) -> bool {
         self.reached.both() && !self.reached.common_descendant
     }
@@ -62,9 +62,9 @@ impl WalkedCommit {
 /// The question that a walk answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Question {
-    /// Which commits only one of the two contains.
+    /// The commits that only one of the two reaches.
     Difference,
-    /// Which commits both contain, and no descendant of them.
+    /// The latest commits that both reach.
     LatestCommon,
 }
 
@@ -76,7 +76,7 @@ impl Question {
         }
     }
 
-    /// Whether the history of a commit is of no matter, unless it is dated before its parents.
+    /// Whether the history of a commit cannot change the answer, unless the commit is dated before its parents.
     fn is_uninteresting(self, reached: ReachedBy) -> bool {
         match self {
             Question::Difference => reached.both(),
@@ -95,7 +95,7 @@ pub enum MergeBase {
     Unknown,
 }
 
-/// The latest commit that both of these contain; of several that are no ancestors of each other, the newest.
+/// The latest commit that both reach; of several that are no ancestors of each other, the newest.
 pub fn merge_base(history: &mut History, one: ObjectId, other: ObjectId) -> Result<MergeBase, StoreError> {
     let Walked { commits: walked, is_truncated } = walk(history, one, other, Question::LatestCommon)?;
     let latest = walked.iter().filter(|(_, walked)| walked.is_base());
@@ -106,7 +106,7 @@ pub fn merge_base(history: &mut History, one: ObjectId, other: ObjectId) -> Resu
     })
 }
 
-/// The commits of `wanted` that `new` contains and `old` does not; of too many commits, among the latest of them.
+/// The commits of `wanted` that `new` reaches and `old` does not. Of too many commits, only the latest are searched.
 pub fn added(
     history: &mut History,
     new: ObjectId,
@@ -118,15 +118,15 @@ pub fn added(
     Ok(wanted.iter().filter(is_new).copied().collect())
 }
 
-/// Commits that one contains and the other does not.
+/// Commits that one commit reaches and another does not.
 pub struct NewCommits {
     /// The latest first.
     pub ids: Vec<ObjectId>,
-    /// Whether older ones are left out, because too many commits would be read.
+    /// Whether older commits are left out, because the walk would read too many.
     pub is_truncated: bool,
 }
 
-/// The commits that `new` contains and `old` does not.
+/// The commits that `new` reaches and `old` does not, as `git log old..new`.
 pub fn since(history: &mut History, new: ObjectId, old: ObjectId) -> Result<NewCommits, StoreError> {
     let Walked { commits: walked, is_truncated } = walk(history, new, old, Question::Difference)?;
     let find = |id: &ObjectId| walked.get(id).filter(|commit| commit.reached.is_new());
@@ -150,18 +150,18 @@ pub fn since(history: &mut History, new: ObjectId, old: ObjectId) -> Result<NewC
 /// The commits that a walk has read.
 struct Walked {
     commits: BTreeMap<ObjectId, WalkedCommit>,
-    /// Whether it has ended before the question was answered, because there are too many commits.
+    /// Whether the walk ended before it had the answer, because there are too many commits.
     is_truncated: bool,
 }
 
-/// Reads commits that one of these reaches, the latest first, until the rest is of no matter to the question. If they
-/// are too many, a difference has those before which all later ones were read, so that it is known which of the two
-/// reach them; the other question has no answer.
+/// Reads commits that `one` or `other` reaches, the latest first, until the rest cannot change the answer. If they are
+/// too many, a difference keeps the visited commits, of which it is known which of the two reach them. A merge base
+/// then has no answer.
 fn walk(history: &mut History, one: ObjectId, other: ObjectId, question: Question) -> Result<Walked, StoreError> {
     let mut walk = Walk { history, question, commits: BTreeMap::new(), pending: BTreeSet::new(), interesting: 0 };
     walk.reach(one, ReachedBy { one: true, ..ReachedBy::default() })?;
     walk.reach(other, ReachedBy { other: true, ..ReachedBy::default() })?;
-    // The time of the oldest of the commits that the answer would have now.
+    // The time of the oldest commit of the answer so far.
     let mut oldest = i64::MAX;
     let mut left = SLOP;
     let mut bases: Option<Vec<ObjectId>> = None;
@@ -171,7 +171,7 @@ fn walk(history: &mut History, one: ObjectId, other: ObjectId, question: Questio
                 Question::Difference => {
                     walk.commits.retain(|id, walked| !walk.pending.contains(&(walked.commit.seconds, *id)))
                 }
-                // Which of several bases is the latest may not be worth so many.
+                // To find the latest of several bases is not worth more commits.
                 Question::LatestCommon if bases.is_some() => {}
                 Question::LatestCommon => walk.commits.clear(),
             }
@@ -211,7 +211,7 @@ struct Walk<'a, 'h> {
     question: Question,
     /// The commits whose parents were not reached yet, by their time.
     pending: BTreeSet<(i64, ObjectId)>,
-    /// How many of these are not settled. A settled one stays so.
+    /// How many pending commits are interesting. An uninteresting commit stays so.
     interesting: usize,
 }
 
@@ -220,7 +220,7 @@ impl Walk<'_, '_> {
         self.commits.get(&id).map(|walked| (walked.reached, walked.commit.parents.clone()))
     }
 
-    /// The commits of `known`, or of all, that both reach and that no other common commit contains.
+    /// The merge bases among `known`, or among all commits.
     fn keep_bases(&self, known: Option<Vec<ObjectId>>) -> Vec<ObjectId> {
         let mut bases = known.unwrap_or_else(|| self.commits.keys().copied().collect());
         bases.retain(|id| self.commits.get(id).is_some_and(WalkedCommit::is_base));
@@ -232,7 +232,7 @@ impl Walk<'_, '_> {
         times.min().unwrap_or(i64::MAX)
     }
 
-    /// Records from where a commit is reached. One whose parents were reached before passes it on to them at once.
+    /// Records how a commit is reached. If its parents were reached before, they are updated at once.
     fn reach(&mut self, id: ObjectId, by: ReachedBy) -> Result<(), StoreError> {
         let mut stack = vec![(id, by)];
         while let Some((id, by)) = stack.pop() {

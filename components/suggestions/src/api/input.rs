@@ -7,8 +7,8 @@ use kit::{Body, Error, Request};
 /// The largest body of parameters, in bytes: a comment of the longest text, escaped.
 const MAX_BODY: u64 = 8 << 20;
 
-/// The parameters of a query and a body; those of the body take precedence. 401 for an anonymous caller, before the
-/// body is read. After it, the caller is authenticated again, unless the body was there from the beginning.
+/// The parameters of a query and a body; the body takes precedence. 401 for an anonymous caller, before the body is
+/// read. If the body was still arriving, the caller is authenticated again after it.
 pub async fn read(context: &mut RequestContext, body: Body) -> Result<Params, Error> {
     context.caller.user_or_401()?;
     let mut request = Request::new(context.head.method.clone(), "");

@@ -5,8 +5,8 @@ use http::header::CONTENT_TYPE;
 use kit::{Error, Response};
 use serde_json::Value;
 
-/// The most bytes that a page of several items has. A page of 20 items with one of the longest texts each is smaller
-/// ([`super::text_limit`]). One item alone may have more: it has bounds of its own.
+/// The most bytes that a page of several items has. 20 items with one of the longest texts each fit
+/// ([`super::text_limit`]). A single item may be larger: it has bounds of its own.
 pub const MAX_BYTES: usize = 48 << 20;
 
 /// A page that is being made. Only its text is kept, not the items.
@@ -39,7 +39,7 @@ impl JsonPage {
     }
 }
 
-/// 400 if so many items have more than [`MAX_BYTES`] together, and are more than one.
+/// 400 if several items together have more than [`MAX_BYTES`].
 pub fn check_size(items: &str, count: usize, bytes: usize) -> Result<(), Error> {
     if count < 2 || bytes <= MAX_BYTES {
         return Ok(());

@@ -22,10 +22,11 @@ pub struct BranchUpdate {
     pub new: ObjectId,
 }
 
-/// Notes in the open merge requests from branches that are to be deleted where these stand, since no branch tells it
-/// afterwards. To be called before; does no harm if a branch is not deleted then. A branch that stands elsewhere than
-/// the deletion says, or is gone, is not deleted by it and recorded nowhere. Without deletions nothing is read; otherwise
-/// 1 read, and 1 more and 1 update of each of these merge requests. Those into other projects are not found.
+/// Records the head in the open merge requests from branches that are about to be deleted, because no branch has it
+/// afterwards. Call it before the deletion; it does no harm if a branch is not deleted then. If a branch does not have
+/// the deletion's old value, the deletion will fail, so nothing is recorded. Merge requests into other projects are not
+/// found. Without deletions nothing is read. Otherwise 1 read, and 1 read and 1 update for each of these merge
+/// requests.
 pub fn before_deletions<'a>(
     env: &Env,
     repository: RepositoryId,
@@ -42,7 +43,7 @@ pub fn before_deletions<'a>(
         let Some(head) = head else { continue };
         merge_requests::update(env, &project, listed.iid, |present| {
             let open = present.filter(|present| present.is_open() && present.source_branch == *branch);
-            // After the record: what another deletion notes meanwhile makes this update begin anew.
+            // Read after the record: if another deletion changes the record meanwhile, this update starts again.
             let stands = refs::read(env, repository, &format!("heads/{branch}"))?;
             if stands.is_none_or(|stands| stands.commit != *head) {
                 return Ok::<_, StoreError>(None);
@@ -56,10 +57,10 @@ pub fn before_deletions<'a>(
     Ok(())
 }
 
-/// Marks as merged the open merge requests into these branches whose head is among the new commits. To be called after
-/// every update of branches by commits that others may have too, with the user who moved them; may be repeated. 2 reads
-/// where no merge request into one of the branches is open; otherwise 1 for each of them, 2 if its source branch is not
-/// there, and the new commits, at most 20,000 of each branch.
+/// Marks as merged the open merge requests into these branches whose head is among the new commits. Call it after every
+/// update of branches by commits that other branches may have, with the user who moved them; it may be repeated. 2
+/// reads if no merge request into one of the branches is open. Otherwise 1 read for each, or 2 if its source branch is
+/// gone, and the new commits, at most 20,000 of each branch.
 pub fn after_updates(
     env: &Env,
     repository: RepositoryId,
@@ -99,7 +100,7 @@ fn find_project(env: &Env, repository: RepositoryId) -> Result<Option<ProjectKey
     }
 }
 
-/// Where the source branch stands, or stood when it was deleted.
+/// The head of the source branch, or its last head if it was deleted.
 fn find_head(env: &Env, project: &ProjectKey, listed: &ListedBranches) -> Result<Option<ObjectId>, StoreError> {
     let Some(source) = listed.branches.source else { return Ok(None) };
     if let Some(head) = refs::read(env, source, &format!("heads/{}", listed.branches.source_branch))? {
@@ -112,9 +113,9 @@ fn find_head(env: &Env, project: &ProjectKey, listed: &ListedBranches) -> Result
 /// A move of a target branch that merges.
 struct Merge<'a> {
     target_branch: &'a str,
-    /// Where the target branch stood before.
+    /// The former head of the target branch.
     into: ObjectId,
-    /// Of the source branch.
+    /// The head of the source branch.
     head: ObjectId,
     user: Option<&'a UserKey>,
 }

@@ -14,13 +14,13 @@ use kit::params::Validation;
 use kit::{Error, Response};
 use serde_json::{Value, json};
 
-/// A commit with a longer text is left out, in bytes.
+/// The longest text of a commit that is shown, in bytes. Longer commits are left out.
 const MAX_COMMIT: u64 = 256 << 10;
 
-/// `GET /projects/:id/merge_requests/:iid/commits`: those of its source branch that the target branch does not have,
-/// or did not have before the merge, the latest first, in pages. Reads the commits since the branches parted, at most
-/// 20,000 of both branches, and those that are shown. If there are more, the oldest are left out, and so are the headers
-/// with totals.
+/// `GET /projects/:id/merge_requests/:iid/commits`: the commits of the source branch that the target branch lacks, or
+/// lacked before the merge; the latest first, in pages. Reads the commits since the merge base, at most 20,000 of both
+/// branches, and the commits that are shown. If there are more, the oldest are left out, and so are the headers with
+/// totals.
 pub fn list(context: &RequestContext, name: MergeRequestName) -> Result<Response, Error> {
     let params = context.params();
     let checks = Validation::new(&params);

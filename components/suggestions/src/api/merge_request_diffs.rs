@@ -34,8 +34,8 @@ const MAX_CONTENTS: usize = 64 << 20;
 /// How many unchanged lines are around a change.
 const CONTEXT_LINES: u64 = 3;
 
-/// `GET …/changes`: the merge request with the difference of its first 1,000 files; `overflow` if there are more, if
-/// the text of some was left out, or if there are too many commits to find where the branches parted.
+/// `GET …/changes`: the merge request with the difference of its first 1,000 files. `overflow` if there are more files,
+/// if the text of a file was left out, or if there are too many commits to find the merge base.
 pub fn changes(context: &RequestContext, name: MergeRequestName) -> Result<Response, Error> {
     let readable = read(context, &name)?;
     let mut renderer = MergeRequestRenderer::new(context);
@@ -54,7 +54,7 @@ pub fn changes(context: &RequestContext, name: MergeRequestName) -> Result<Respo
 }
 
 /// `GET …/diffs`: the difference of each file, in pages; without the headers with totals if there are too many files.
-/// 422 if there are too many commits to find where the branches parted.
+/// 422 if there are too many commits to find the merge base.
 pub fn diffs(context: &RequestContext, name: MergeRequestName) -> Result<Response, Error> {
     let params = context.params();
     let checks = Validation::new(&params);
@@ -85,8 +85,8 @@ fn read(context: &RequestContext, name: &MergeRequestName) -> Result<ReadableMer
     access::readable_merge_request(context, name.project, name.iid)
 }
 
-/// The files that differ between the commit where the branches parted and the head; none if a branch was deleted, and
-/// none but `is_truncated` if one of the two commits is not known or not there.
+/// The files that differ between the merge base and the head. Empty if a branch was deleted; empty and truncated if one
+/// of the two commits is unknown or missing.
 fn compare(
     context: &RequestContext,
     readable: &ReadableMergeRequest,
@@ -179,7 +179,8 @@ impl<'a> DiffPrinter<'a> {
         Ok(diff.map(|diff| diff.to_unified(&before, &after, CONTEXT_LINES)))
     }
 
-    /// The contents of one version of a file, empty if it is not there; `None` if they are too large to be read.
+    /// The contents of one version of a file, empty if the file does not exist; `None` if they are too large to be
+    /// read.
     fn contents(&mut self, version: &Option<FileVersion>) -> Result<Option<Rc<IndexedFile>>, StoreError> {
         let Some(version) = version else { return Ok(Some(Rc::new(IndexedFile::new(Default::default())))) };
         if version.is_submodule() {

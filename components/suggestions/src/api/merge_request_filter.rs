@@ -35,8 +35,8 @@ const FILTERS: [&str; 22] = [
     "merged_before",
 ];
 
-/// Filters by properties that no merge request has here. Of each, `None` finds all of them, and any other value none.
-/// Their negations, `not[…]`, filter out none.
+/// Filters by fields that no merge request has here. The value `None` finds all merge requests, any other value finds
+/// none. Their negations, `not[…]`, filter out nothing.
 const ABSENT_FIELDS: [&str; 13] = [
     "assignee_id",
     "assignee_username",
@@ -53,7 +53,7 @@ const ABSENT_FIELDS: [&str; 13] = [
     "deployed_before",
 ];
 
-/// Of the values of `scope`, those that ask for assignees and reviewers find nothing: merge requests have none.
+/// The values of `scope`. A scope of assignees or reviewers finds nothing, because merge requests have none.
 const SCOPES: [&str; 6] =
     ["created_by_me", "created-by-me", "assigned_to_me", "assigned-to-me", "reviews_for_me", "all"];
 
@@ -89,18 +89,18 @@ pub struct MergeRequestFilter {
     created: TimeRange,
     updated: TimeRange,
     merged: TimeRange,
-    /// A value of one of [`ABSENT_FIELDS`] is asked for.
+    /// Whether the parameters ask for a value of one of [`ABSENT_FIELDS`].
     pub matches_none: bool,
 }
 
-/// A user as a parameter names one.
+/// A user, as a parameter names them.
 enum UserParam {
     Id(u64),
     Username(String),
 }
 
-/// The users that a filter names, who have the ids or names now; one with the id 0, which no author has, if there is no
-/// such user.
+/// The present users with the ids or names of a filter. If there is no such user, a user with the id 0, which no author
+/// has.
 pub struct FilterUsers {
     author: Option<UserKey>,
     not_author: Option<UserKey>,
@@ -114,7 +114,7 @@ struct Search {
     in_description: bool,
 }
 
-/// Both ends are in the range.
+/// A range that includes both ends.
 struct TimeRange {
     after: Option<Timestamp>,
     before: Option<Timestamp>,
@@ -133,7 +133,7 @@ impl TimeRange {
 }
 
 impl MergeRequestFilter {
-    /// The filter that the parameters ask for; without a scope, with that of `default`.
+    /// The filter of the parameters, with the scope `default` if they have none.
     pub fn read(params: &Params, default: Scope) -> Result<Self, Error> {
         let checks = Validation::new(params);
         let text = |name: &str| checks.text(name).map(str::to_owned);

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 /// The commits that comments on lines name.
 pub struct DiffRefs {
-    /// Where the branches parted; without such a commit, as `start`. `None` if too many commits would be read.
+    /// The merge base; without one, `start`. `None` if the walk would read too many commits.
     pub base: Option<ObjectId>,
     pub head: ObjectId,
     /// The head of the target branch.
@@ -26,7 +26,7 @@ pub struct DiffRefs {
 /// The head of a branch of a merge request.
 pub struct Head {
     pub commit: ObjectId,
-    /// The repository whose branch stands at the commit. `None` if the merge request notes the commit, which may be
+    /// The repository whose branch points to the commit. `None` if the merge request recorded the commit, which may be
     /// gone.
     repository: Option<RepositoryId>,
 }
@@ -43,7 +43,7 @@ impl Head {
     }
 }
 
-/// Renders merge requests. Reads where the source branch of each stands, and the users that it names.
+/// Renders merge requests. Reads the head of the source branch of each, and the users that it names.
 pub struct MergeRequestRenderer<'a> {
     context: &'a RequestContext,
     users: UserRenderer<'a>,
@@ -67,7 +67,7 @@ impl<'a> MergeRequestRenderer<'a> {
         self.render_with(readable, refs.as_ref())
     }
 
-    /// The same with these `diff_refs`; they are `null` if one of the commits is not known.
+    /// As [`Self::render_whole`] with these `diff_refs`, which are `null` if one of the commits is unknown.
     pub fn render_with(
         &mut self,
         readable: &ReadableMergeRequest,
@@ -104,7 +104,7 @@ impl<'a> MergeRequestRenderer<'a> {
         History::new(&self.context.env, &[readable.source(), RepositoryId::of(&readable.project)])
     }
 
-    /// The head and the start, between which its commits are; `None` if a branch was deleted. Fails if the commit of a
+    /// The head and the start of the merge request's commits; `None` if a branch was deleted. Fails if the commit of a
     /// branch is lost. Reads both commits, which the history keeps.
     pub fn ends(
         &self,

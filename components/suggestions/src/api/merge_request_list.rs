@@ -15,16 +15,16 @@ use kit::params::{Params, Validation};
 use kit::{Error, Response, Timestamp};
 use std::rc::Rc;
 
-/// The most merge requests that a list reads, and the most projects in which it looks. A list that needs more is
+/// The most merge requests that a list reads, and the most projects that it searches. A list that needs more is
 /// refused.
 const MAX_READ: usize = 20_000;
 const MAX_PROJECTS: usize = 20_000;
 
-/// The values of `order_by`. By properties that no merge request has here, all are equal, and their ids decide.
+/// The values of `order_by`. By a field that no merge request has here, all are equal, and their ids decide.
 const ORDERS: [&str; 8] =
     ["created_at", "label_priority", "milestone_due", "popularity", "priority", "title", "updated_at", "merged_at"];
 
-/// How many characters of a title count in the order: as many as it may have. Earlier builds imported longer ones.
+/// How many characters of a title count in the order: as many as it may have. Earlier builds imported longer titles.
 const MAX_TITLE: usize = 255;
 
 /// A merge request of a list, with its sort key. Descriptions, which may be large, are not kept.
@@ -83,9 +83,9 @@ pub fn of_project(context: &RequestContext, project: &str) -> Result<Response, E
     list.respond(context, found)
 }
 
-/// `GET /merge_requests`: the merge requests of all projects that the caller may read, and without a `scope` only the
-/// merge requests of the caller, as in the reference service. Reads the catalog, each project that the caller may read
-/// and its list, and each merge request. 401 for anonymous callers unless `scope` is `all`.
+/// `GET /merge_requests`: the merge requests of all projects that the caller may read. Without a `scope`, only the
+/// caller's own, as in the reference service. Reads the catalog, each project that the caller may read and its list,
+/// and each merge request. 401 for anonymous callers unless `scope` is `all`.
 pub fn of_all_projects(context: &RequestContext) -> Result<Response, Error> {
     let params = context.params();
     let list = ListRequest::read(&params, Scope::CreatedByMe)?;
@@ -95,9 +95,9 @@ pub fn of_all_projects(context: &RequestContext) -> Result<Response, Error> {
     list.respond_for_projects(context, |_| true)
 }
 
-/// `GET /groups/:id/merge_requests`: the merge requests of the projects in and below a group that the caller may read,
-/// without archived projects unless `non_archived` is false. Reads the same of these projects; 404 if the caller may not
-/// read the group.
+/// `GET /groups/:id/merge_requests`: the merge requests of the readable projects in and below a group. Archived
+/// projects count only if `non_archived` is false. Reads the same as [`of_all_projects`], for these projects. 404 if
+/// the caller may not read the group.
 pub fn of_group(context: &RequestContext, group: &str) -> Result<Response, Error> {
     let params = context.params();
     let list = ListRequest::read(&params, Scope::All)?;
@@ -126,7 +126,7 @@ impl<'a> ListRequest<'a> {
         Ok(ListRequest { params, filter, page, order_by, is_ascending })
     }
 
-    /// Whether the list is all merge requests in the order of their creation, which is that of their numbers.
+    /// Whether the list has all merge requests in the order of their creation, which is the order of their iids.
     fn is_by_number(&self) -> bool {
         let is_narrowed = self
             .params
@@ -150,7 +150,7 @@ impl<'a> ListRequest<'a> {
             true => listed.open.iter().map(|listed| listed.iid).collect(),
             false => listed.iids,
         };
-        // One that gets other branches is listed with both.
+        // A merge request that gets other branches is listed with both.
         iids.dedup();
         iids.retain(|iid| self.filter.may_accept(*iid));
         reads.add(context, iids.len())?;
@@ -212,21 +212,21 @@ impl<'a> ListRequest<'a> {
         let mut renderer = MergeRequestRenderer::new(context);
         let mut shown = JsonPage::new("merge requests");
         for ListItem { project, iid, .. } in found.into_iter().skip(skip).take(self.page.per_page as usize) {
-            // It may have been deleted meanwhile.
+            // The merge request may have been deleted meanwhile.
             let Some(merge_request) = store::read(&context.env, &project.key(), iid)? else { continue };
             let project = Rc::unwrap_or_clone(project);
             let readable = ReadableMergeRequest::new(context, project, iid, merge_request)?;
             shown.push(&renderer.render(&readable)?)?;
         }
         let url = context.own_url();
-        // A query may have credentials, too, which are not repeated.
+        // A query may also have credentials, which are not repeated.
         let is_effective = |name: &str| is_filter(name) || matches!(name, "order_by" | "sort" | "non_archived");
         let effective: Vec<(&str, &str)> = self.params.pairs().filter(|(name, _)| is_effective(name)).collect();
         Ok(self.page.describe(shown.into_response(), &url, &effective, total))
     }
 }
 
-/// What a list has read so far.
+/// The records that a list has read so far.
 #[derive(Default)]
 struct Reads {
     merge_requests: usize,

@@ -16,8 +16,8 @@ use kit::params::{Params, Validation};
 use kit::{Env, Error, Response};
 use serde_json::{Value, json};
 
-/// `GET /projects/:id/merge_requests/:iid`. Beside the merge request, reads where its branches stand, and the
-/// commits since they parted.
+/// `GET /projects/:id/merge_requests/:iid`. Beside the merge request, reads the heads of its branches, and the commits
+/// since the merge base.
 pub fn show(context: &RequestContext, name: MergeRequestName) -> Result<Response, Error> {
     check_iid(name.iid)?;
     let readable = access::readable_merge_request(context, name.project, name.iid)?;
@@ -40,7 +40,7 @@ pub fn update(context: &RequestContext, name: MergeRequestName, params: &Params)
         checks.reject(format!("{} are missing, at least one parameter must be provided", known.join(", ")));
     }
     refuse_unsupported(&checks);
-    // Asked for on creation, it is a wish for a merge that others make. Here it would be the only change.
+    // A creation may ask for these options, as a wish for the later merge. Here they would be the only change.
     MERGE_OPTIONS.iter().for_each(|(name, neutral)| checks.unsupported(name, neutral));
     let event = checks.one_of("state_event", &["close", "reopen"]);
     let (title, description) = (checks.last("title"), checks.last("description"));
@@ -62,7 +62,7 @@ pub fn update(context: &RequestContext, name: MergeRequestName, params: &Params)
         return Err(Error::forbidden());
     }
     let not_found = || Error::message(StatusCode::NOT_FOUND, "404 Not found");
-    // After this, the source branch may be deleted.
+    // Once the merge request is closed, the source branch may be deleted.
     let head = match event {
         Some("close") => MergeRequestRenderer::new(context).head(&readable)?.map(|head| head.commit.to_string()),
         _ => None,
@@ -84,7 +84,7 @@ pub fn update(context: &RequestContext, name: MergeRequestName, params: &Params)
         }
         if let Some(event) = event {
             new.set_open(event == "reopen", env.now, user);
-            // One that was merged meanwhile keeps the head that it had then.
+            // If it was merged meanwhile, it keeps its head at the merge.
             if new.state != before.state {
                 new.sha = head.clone().or(new.sha);
             }
@@ -143,7 +143,7 @@ fn allow_collaboration(checks: &Validation) -> Option<bool> {
     checks.boolean("allow_collaboration").or(former)
 }
 
-/// What merge requests do not have here, and the values that ask for nothing.
+/// Parameters for fields that merge requests do not have here, with the values that ask for nothing.
 const UNSUPPORTED: [(&str, &[&str]); 10] = [
     ("approvals_before_merge", &["0"]),
     ("assignee_id", &["0"]),
@@ -157,7 +157,7 @@ const UNSUPPORTED: [(&str, &[&str]); 10] = [
     ("reviewer_ids", &["0"]),
 ];
 
-/// How the reference service merges. This server merges nothing.
+/// Options for a merge by the reference service. This server merges nothing.
 const MERGE_OPTIONS: [(&str, &[&str]); 2] = [("remove_source_branch", FALSE_WORDS), ("squash", FALSE_WORDS)];
 
 const FALSE_WORDS: &[&str] = &["0", "f", "false", "n", "no", "off"];
@@ -184,7 +184,7 @@ fn check_changed_branches(
     target_branch.map_or(Ok(()), |branch| check_branch(env, project, "target_branch", branch))
 }
 
-/// 422 if a branch is to be merged into itself.
+/// 422 if the source branch is the target branch.
 fn check_distinct(
     target: &Project,
     source: Option<RepositoryId>,
@@ -212,7 +212,7 @@ fn check_branch(env: &Env, project: &Project, field: &str, branch: &str) -> Resu
     if exists { Ok(()) } else { Err(invalid(field, "does not exist")) }
 }
 
-/// 400 if a title is blank or one of these is too long.
+/// 400 if the title is blank, or one of the two is too long.
 fn check_texts(title: Option<&str>, description: Option<&str>) -> Result<(), Error> {
     if title.is_some_and(|title| title.trim().is_empty()) {
         return Err(invalid("title", "can't be blank"));

@@ -11,7 +11,7 @@ use kit::Error;
 /// The most suggestions in one note. Earlier builds accepted 1,000.
 const MAX_SUGGESTIONS: usize = 100;
 
-/// The suggestions in a note on a line. One that the note had before its text was edited keeps its id.
+/// The suggestions in a note on a line. A suggestion that the note had before its text was edited keeps its id.
 pub fn make(
     context: &RequestContext,
     body: &str,
@@ -49,7 +49,8 @@ pub fn make(
     Ok(suggestions)
 }
 
-/// Keeps the commented file, so that the lines of the discussion can be followed as long as it exists.
+/// Protects the commented file from the sweep, so that the discussion's lines can be followed as long as the discussion
+/// exists.
 pub fn protect_file(context: &RequestContext, line: &CommentedLine) -> Result<(), Error> {
     if let Some(contents) = &line.contents {
         objects::copy_to_current(&context.env, line.file.repository, line.file.blob, contents.contents())?;

@@ -144,8 +144,8 @@ fn edit_body(
     })
 }
 
-/// `DELETE …/notes/:note_id` and `DELETE …/discussions/:discussion_id/notes/:note_id`: 204. A discussion of which
-/// only notes of the service are left is deleted.
+/// `DELETE …/notes/:note_id` and `DELETE …/discussions/:discussion_id/notes/:note_id`: 204. A discussion with only
+/// system notes left is deleted.
 pub fn delete(
     context: &RequestContext,
     name: MergeRequestName,
@@ -220,7 +220,7 @@ fn update(
     })
 }
 
-/// 400 if a discussion has more notes of users, suggestions or text than one may have.
+/// 400 if a discussion has too many notes of users, too many suggestions or too much text.
 fn check_size(discussion: &Discussion) -> Result<(), Error> {
     let notes = discussion.notes.iter().filter(|note| !note.is_system).count();
     for (count, limit, unit) in [
@@ -303,7 +303,7 @@ pub fn list(context: &RequestContext, name: MergeRequestName) -> Result<Response
         let (discussion, mut renderer) = match latest.take().filter(|(discussion, _)| *discussion.id == *id) {
             Some(known) => known,
             None => {
-                // It may have been deleted meanwhile.
+                // The discussion may have been deleted meanwhile.
                 let Some(discussion) = store::read(&context.env, &id)? else { continue };
                 let renderer = DiscussionRenderer::new(context, &readable, std::slice::from_ref(&discussion))?;
                 (discussion, renderer)
@@ -320,7 +320,7 @@ pub fn list(context: &RequestContext, name: MergeRequestName) -> Result<Response
     Ok(page.describe(shown.into_response(), &url, &effective, total))
 }
 
-/// The discussion with this note: the one that is named, or else the one of the merge request that has it.
+/// The discussion with this note: the named one, or else the discussion of the merge request that has the note.
 fn find_discussion(
     context: &RequestContext,
     readable: &ReadableMergeRequest,
@@ -359,7 +359,7 @@ fn check_anonymous(context: &RequestContext, readable: &ReadableMergeRequest) ->
     })?)
 }
 
-/// 400 if a merge request has more discussions than are looked through.
+/// 400 if a merge request has more than [`MAX_DISCUSSIONS`].
 fn check_discussions(count: usize) -> Result<(), Error> {
     if count <= MAX_DISCUSSIONS {
         return Ok(());

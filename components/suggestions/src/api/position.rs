@@ -1,4 +1,4 @@
-//! The line that a comment is on: whether a position is in the difference that it names.
+//! The commented line of a position, which must be in the difference that the position names.
 
 use super::access::ReadableMergeRequest;
 use super::context::RequestContext;
@@ -32,12 +32,12 @@ impl CommentedLine {
     }
 }
 
-/// The line that suggestions at this position replace, if there is one; 400 if the repository does not have
-/// the position, or the position is not in the difference between its `base_sha` and its `head_sha`.
+/// The line that suggestions at this position replace, if there is one. 400 if the repository does not have the
+/// position, or the difference between `base_sha` and `head_sha` does not.
 ///
-/// In the difference are the lines that were changed, [`CONTEXT_LINES`] around them, and every other line of
-/// a changed file if the position gives its numbers in both versions, as in the reference service. A position
-/// whose two commits are the same names no difference, and may be any line.
+/// The difference has the changed lines and [`CONTEXT_LINES`] around them. As in the reference service, it also has any
+/// other line of a changed file if the position gives its numbers in both versions. A position whose two commits are
+/// the same names no difference, and may be any line.
 pub fn find_line(
     context: &RequestContext,
     readable: &ReadableMergeRequest,
@@ -62,7 +62,7 @@ pub fn find_line(
     Ok(commented.filter(CommentedLine::is_suggestible))
 }
 
-/// The line that the suggestions in this discussion replace, if it has one that is kept.
+/// The line that the suggestions in this discussion replace, if the discussion has stored its file.
 pub fn stored_line(context: &RequestContext, discussion: &Discussion) -> Result<Option<CommentedLine>, StoreError> {
     let line = discussion.position.as_ref().and_then(DiffPosition::suggestible_line);
     let (Some(file), Some((_, line))) = (&discussion.file, line) else { return Ok(None) };
@@ -135,7 +135,7 @@ fn is_in_difference(
         }
     };
     let (before, after) = match (before, after) {
-        // A file that is new, or was removed, is changed in every line that it has.
+        // Every line of a new or removed file is changed.
         (None, after) => return Ok(after.is_some()),
         (Some(before), None) => {
             let file = files.read(base_project, before)?;

@@ -8,18 +8,19 @@ use kit::Env;
 use kit::store::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most trees that one request reads to find renamed files. Beyond it, they count as removed.
+/// The most trees that one request reads to find renamed files. Beyond it, renamed files count as removed.
 const MAX_TREES: usize = 1000;
 
-/// The most bytes of paths that one request keeps to find renamed files; beyond it, too, they count as removed.
+/// The most bytes of paths that one request keeps to find renamed files; beyond it, too, renamed files count as
+/// removed.
 const MAX_PATHS: usize = 16 << 20;
 
-/// The paths of renamed files at a head, by the commit and the path that they are commented on at.
+/// The paths of renamed files at a head, by the commit and the path of the comment.
 pub type Renames = BTreeMap<(ObjectId, String), String>;
 
-/// Finds files that are not at their path any more: each at a path that its commit did not have, where the
-/// head has the same contents. Of several such paths one with the same file name is taken, then the first
-/// one. Only trees that differ between commit and head are read.
+/// Finds the new path of files that are not at their path any more: the commit did not have that path, and the head has
+/// the same contents there. Of several such paths, one with the same file name is taken, or else the first. Reads only
+/// trees that differ between commit and head.
 pub fn find(
     env: &Env,
     project: RepositoryId,
@@ -57,8 +58,8 @@ struct TreeComparison<'a> {
 }
 
 impl TreeComparison<'_> {
-    /// The paths below the tree `after` at which the tree `before`, given with its project, has no file, by
-    /// the wanted blob that is there.
+    /// The paths below the tree `after` at which the tree `before` has no file, by the wanted blob there. `before` is
+    /// given with its project.
     fn added_paths(
         &mut self,
         before: Option<(RepositoryId, ObjectId)>,
@@ -99,7 +100,7 @@ impl TreeComparison<'_> {
         Ok(added)
     }
 
-    /// A tree of a commit that may be being removed.
+    /// A tree of a commit; `None` if garbage collection has removed it.
     fn read_former(&self, project: RepositoryId, id: ObjectId) -> Result<Option<Tree>, StoreError> {
         match objects::read_tree(self.env, project, id) {
             Ok(tree) => Ok(Some(tree)),

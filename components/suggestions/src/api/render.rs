@@ -89,7 +89,7 @@ impl<'a> DiscussionRenderer<'a> {
         Ok(json)
     }
 
-    /// Where the commented line is at the head of the branch; as it was made, if that line was changed.
+    /// The position of the commented line at the head of the branch; the original position if that line was changed.
     fn present_position(&self, discussion: &Discussion, made: &DiffPosition) -> Result<DiffPosition, StoreError> {
         let (Some(file), Some(head), Some(line)) = (&discussion.file, &self.branch.head, made.new_line) else {
             return Ok(made.clone());

@@ -26,13 +26,13 @@ use response::{git_response, refusal_text};
 
 const GIT_PROTOCOL: HeaderName = HeaderName::from_static("git-protocol");
 
-/// The largest body of a request to fetch or to list refs, in bytes, decompressed: room for 160,000 haves. git sends a few
-/// thousand.
+/// The largest body of a request to fetch or to list refs, in decompressed bytes: room for 160,000 haves. git sends a
+/// few thousand.
 const MAX_FETCH_BODY: u64 = 8 << 20;
 
 /// Answers a request of git.
 pub async fn answer(env: Env, request: Request, project: &str, service: GitService) -> Result<Response, Error> {
-    // A list of refs without a service is read by programs other than git: they get errors as everywhere.
+    // Programs other than git read the list of refs without a service: they get errors as everywhere.
     let is_git = service != GitService::Refs || request.params().last("service").is_some();
     let outcome = match service {
         GitService::Refs => advertise(&env, &request, project),
@@ -46,7 +46,7 @@ pub async fn answer(env: Env, request: Request, project: &str, service: GitServi
         }
     };
     outcome.or_else(|error| match error.status {
-        // git sends credentials only after a challenge, and other clients than git may know only the first one.
+        // git sends credentials only after a challenge, and other clients may know only the first challenge.
         StatusCode::UNAUTHORIZED => {
             Err(error.with_header(WWW_AUTHENTICATE, BASIC).with_header(WWW_AUTHENTICATE, BEARER))
         }
@@ -55,8 +55,8 @@ pub async fn answer(env: Env, request: Request, project: &str, service: GitServi
     })
 }
 
-/// To the address with `.git`, whether the project is there or not. git asks for everything else below the new one. The
-/// address is absolute: JGit follows no other.
+/// Redirects to the address with `.git`, whether the project exists or not. git sends all further requests below the
+/// new address. The address is absolute, because JGit follows no other.
 fn redirect(env: &Env, request: &Request) -> Result<Response, Error> {
     let params = request.params();
     let is_git = params.last("service").is_some_and(|service| service.starts_with("git-"));

@@ -20,8 +20,8 @@ const MAX_SUGGESTIONS: usize = 5000;
 /// The items of a page of discussions, in error messages.
 const ITEMS: &str = "discussions";
 
-/// `GET /suggestions/:id`. Reads: 2 for the suggestion, the project, the merge request, the branch,
-/// the file, and if the branch has moved on, its commit and the trees on the path to the file.
+/// `GET /suggestions/:id`. 2 reads for the suggestion; also reads the project, the merge request, the branch and the
+/// file. If the branch has moved, also its commit and the trees on the path to the file.
 pub fn suggestion(context: &RequestContext, id: &str) -> Result<Response, Error> {
     let env = &context.env;
     let readable = access::readable_suggestion(context, id)?;
@@ -31,10 +31,9 @@ pub fn suggestion(context: &RequestContext, id: &str) -> Result<Response, Error>
     Ok(Response::ok(&applicability.render(suggestion)))
 }
 
-/// `GET /projects/:id/merge_requests/:iid/discussions`, oldest first, in pages. Beside the project
-/// and the merge request 2 reads for the list, 1 for the branch, and for each discussion 1, with
-/// suggestions 2, and 1 for each author and for each suggestion. 400 if several discussions have more
-/// suggestions or bytes together than a page may have.
+/// `GET /projects/:id/merge_requests/:iid/discussions`, oldest first, in pages. Beside the project and the merge
+/// request, 2 reads for the list and 1 for the branch. For each discussion 1 read, with suggestions 2, and 1 for each
+/// author and each suggestion. 400 if several discussions together have more suggestions or bytes than a page may have.
 pub fn discussions(context: &RequestContext, project: &str, iid: &str) -> Result<Response, Error> {
     input::check_iid(iid)?;
     let page = Pagination::read(&context.params())?;

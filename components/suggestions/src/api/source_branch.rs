@@ -26,7 +26,7 @@ pub struct BranchHead {
 }
 
 impl BranchHead {
-    /// The path and the blob that a file has at the head; `None` if it is not there.
+    /// The path and the blob that a file has at the head; `None` if the head does not have it.
     pub fn find<'a>(&'a self, file: &'a CommentedFile) -> Option<(&'a str, ObjectId)> {
         let Some(tree) = &self.tree else { return Some((&file.path, file.blob)) };
         let renamed = || Some(self.renames.get(&(file.commit, file.path.clone()))?.as_str());
@@ -38,8 +38,8 @@ impl BranchHead {
 }
 
 impl SourceBranch {
-    /// Reads the trees on the paths to `files`, and looks for those that were renamed. Without `needs_trees`,
-    /// they are not read if every file was commented on at the head.
+    /// Reads the trees on the paths to `files`, and searches for renamed files. Without `needs_trees`, reads no tree if
+    /// every file was commented on at the head.
     pub fn load<'a>(
         env: &Env,
         repository: RepositoryId,
@@ -63,7 +63,7 @@ impl SourceBranch {
         Ok(SourceBranch { head: Some(BranchHead { repository, value, tree: Some(tree), renames }) })
     }
 
-    /// Loads the source branch of a merge request for the files of these of its discussions.
+    /// Loads the source branch of a merge request for the files of these discussions.
     pub fn load_for_discussions(
         env: &Env,
         merge_request: &MergeRequest,

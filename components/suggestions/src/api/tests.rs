@@ -185,7 +185,7 @@ impl Forge {
         self.env_with(store, &[])
     }
 
-    /// The same with more variables. Without them, writes are not counted.
+    /// As [`Self::env_over`], with more variables. Without them, writes are not counted.
     pub fn env_with(&self, store: impl kit::store::Store + 'static, variables: &[(&str, &str)]) -> Env {
         let unlimited =
             ["merge_requests_rate_limit", "notes_rate_limit", "pushes_rate_limit", "suggestions_rate_limit"];
@@ -215,7 +215,7 @@ impl Forge {
         self.import_with_head(project, repository, "heads/main");
     }
 
-    /// The same with another branch checked out.
+    /// As [`Self::import`], with another branch checked out.
     pub fn import_with_head(&self, project: u64, repository: &Repository, head: &str) {
         let objects = repository.git(&["cat-file", "--batch", "--batch-all-objects"]);
         let path = format!("import/suggestions/{project}/objects");
@@ -337,7 +337,7 @@ impl Repository {
         repository
     }
 
-    /// One with these files on `main` and on `topic`.
+    /// A repository with these files on `main` and on `topic`.
     pub fn with(files: &[(&str, &[u8])]) -> Self {
         let repository = Repository::empty();
         for (path, contents) in files {

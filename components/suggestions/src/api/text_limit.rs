@@ -4,7 +4,7 @@
 const MAX_TITLE: usize = 255;
 const MAX_CHARACTERS: usize = 1_000_000;
 
-/// The most bytes that it takes in an answer. A page of a list has many of them ([`super::json_page`]).
+/// The most bytes of a text in an answer. A page of a list has many texts ([`super::json_page`]).
 const MAX_BYTES: usize = 2 << 20;
 
 /// Why a title is too long.

@@ -1,4 +1,4 @@
-//! Which files two commits have differently.
+//! The files that differ between two commits.
 
 use crate::git::ObjectId;
 use crate::repository_id::RepositoryId;
@@ -10,11 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The most trees that one comparison reads.
 const MAX_TREES: usize = 10_000;
 
-/// The most files that one comparison tells. A tree that many folders share makes many of a small push.
+/// The most files that one comparison returns. If many folders share a tree, a small push changes many files.
 const MAX_CHANGES: usize = 50_000;
 
-/// The most bytes of paths that one comparison keeps: a folder in thousands of others has a path of megabytes, and so
-/// has each file in it.
+/// The most bytes of paths that one comparison keeps: a folder that is nested in thousands of others has a path of
+/// megabytes, and so has each file in it.
 const MAX_PATHS: usize = 16 << 20;
 
 /// A tree, and the repository that has it.
@@ -127,7 +127,7 @@ struct DiffedEntry {
     id: ObjectId,
 }
 
-/// Makes one change of a file that was deleted and one that was added with the same contents.
+/// Joins a deleted file and an added file with the same contents into one rename.
 fn join_renames(changes: &mut Vec<FileChange>) {
     let mut deleted: BTreeMap<ObjectId, Vec<FileVersion>> = BTreeMap::new();
     for change in changes.iter() {

@@ -44,7 +44,7 @@ impl<'a> UserRenderer<'a> {
         Ok(json)
     }
 
-    /// The same; null without a user.
+    /// As [`Self::render`]; null without a user.
     pub fn render_if_known(&mut self, key: Option<&UserKey>) -> Result<Value, StoreError> {
         key.map_or(Ok(Value::Null), |key| self.render(key))
     }

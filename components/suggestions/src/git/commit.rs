@@ -19,7 +19,7 @@ impl Commit {
         let id = |line: &[u8], kind: &[u8]| ObjectId::parse(std::str::from_utf8(line.strip_prefix(kind)?).ok()?);
         let tree = id(lines.next()?, b"tree ")?;
         let mut parents = Vec::new();
-        // Only right behind the tree: elsewhere git takes such a line for another field.
+        // Parents follow the tree: elsewhere git takes such a line for another field.
         while let Some(parent) = lines.peek().and_then(|line| id(line, b"parent ")) {
             parents.push(parent);
             lines.next();

@@ -5,7 +5,7 @@ use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 use kit::Timestamp;
 use std::borrow::Cow;
 
-/// The text of a commit. Bytes that are none in its encoding are replaced.
+/// The text of a commit. Bytes that are invalid in its encoding are replaced.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct CommitText {
     pub parents: Vec<ObjectId>,
@@ -41,8 +41,8 @@ impl CommitText {
     }
 }
 
-/// Decodes a commit by its header `encoding`, as git shows it; UTF-8 without one, and with one that is not known. Every
-/// other encoding but UTF-16, with which git does not cope either, has ASCII where the header's names are.
+/// Decodes a commit by its header `encoding`, as git does; by UTF-8 if the header is missing or its encoding unknown.
+/// All encodings except UTF-16, which git cannot show either, have ASCII where the header's names are.
 fn decode(contents: &[u8]) -> Cow<'_, str> {
     let header = contents.split(|byte| *byte == b'\n').take_while(|line| !line.is_empty());
     let label = header.filter_map(|line| line.strip_prefix(b"encoding ")).next();
@@ -129,7 +129,7 @@ mod tests {
             let read = CommitText::parse(&[&header, &b"\n"[..], bytes].concat());
             assert_eq!((&*read.author.name, &*read.message), (expected, expected), "{encoding} {bytes:?}");
         }
-        // In the message it is none.
+        // In the message, it is no header.
         assert_eq!(CommitText::parse(b"tree x\n\nencoding latin1\n\xfc").message, "encoding latin1\n\u{fffd}");
     }
 

@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TypedLink {
     pub id: ObjectId,
-    /// `None`: any, of a tag's object whose type git does not check either.
+    /// `None`: any kind, for the object of a tag, whose type git does not check either.
     pub kind: Option<ObjectKind>,
     /// Whether the linking object is a commit or tag and the link leads to an earlier commit.
     pub is_history: bool,
@@ -65,7 +65,7 @@ fn check_tree(contents: &Bytes) -> Result<CheckedObject, String> {
                 Some(_) => checked.special_files.push((entry.id, SpecialFile::Modules)),
             }
         }
-        // git only warns of one that is a link, and does not follow it.
+        // git only warns of a `.gitattributes` that is a link, and does not follow it.
         if !is_link && SpecialFile::Attributes.is_named(name) {
             match kind {
                 Some(ObjectKind::Tree) => return Err("gitattributesBlob: non-blob found at .gitattributes".into()),

@@ -67,7 +67,7 @@ fn has_line_feed(url: &[u8]) -> bool {
     url.contains(&b'\n') || url.windows(3).any(|part| part.eq_ignore_ascii_case(b"%0a"))
 }
 
-/// The part of an address that git gives to curl; `None` if it gives it none.
+/// The part of an address that git gives to curl; `None` if git does not use curl.
 fn http_url(url: &[u8]) -> Option<&[u8]> {
     let helpers = [&b"http::"[..], b"https::", b"ftp::", b"ftps::"];
     let schemes = [&b"http://"[..], b"https://", b"ftp://", b"ftps://"];
@@ -138,7 +138,7 @@ struct Variable {
 /// Reads a file in git's format of configuration (git-config).
 struct ConfigParser<'a> {
     rest: &'a [u8],
-    /// The submodule of the section, if it is of one.
+    /// The section's submodule, if it has one.
     section: Option<Vec<u8>>,
 }
 
@@ -171,7 +171,7 @@ impl ConfigParser<'_> {
         Some(*first)
     }
 
-    /// Reads `submodule "name"]` or `submodule.name]`. The inner value is `None` of other sections.
+    /// Reads `submodule "name"]` or `submodule.name]`. The inner value is `None` for other sections.
     fn parse_section(&mut self) -> Option<Option<Vec<u8>>> {
         let mut name = Vec::new();
         loop {

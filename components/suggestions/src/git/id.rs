@@ -26,7 +26,8 @@ impl ObjectId {
         Some(ObjectId(bytes))
     }
 
-    /// Calls `with` with the 40 digits. Lists of packs have many ids, and each apply writes one.
+    /// Calls `with` with the 40 digits, without an allocation. Lists of packs have many ids, and each apply writes a
+    /// list.
     fn with_digits<T>(&self, with: impl FnOnce(&str) -> T) -> T {
         let mut digits = [0; 2 * ObjectId::LENGTH];
         // The length is right, and the digits are ASCII.
@@ -59,7 +60,7 @@ impl<'de> Deserialize<'de> for ObjectId {
     }
 }
 
-/// Reads an id from text, of which it keeps no copy.
+/// Reads an id from text without a copy of the text.
 struct Digits;
 
 impl de::Visitor<'_> for Digits {

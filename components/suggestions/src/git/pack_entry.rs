@@ -1,5 +1,5 @@
-//! Entries of packs (gitformat-pack): a header with the kind and the size, of a delta also its base, and
-//! then the zlib stream.
+//! Entries of packs (gitformat-pack): a header with the kind, the size and, for a delta, its base; then the zlib
+//! stream.
 
 use super::id::ObjectId;
 use super::object::ObjectKind;

@@ -15,7 +15,7 @@ pub enum Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// The data as a line of text without its line feed; `None` of the other packets.
+    /// The data as a line of text without its line feed; `None` for the other packets.
     pub fn line(self) -> Option<&'a [u8]> {
         match self {
             Packet::Data(data) => Some(data.strip_suffix(b"\n").unwrap_or(data)),

@@ -37,8 +37,8 @@ const PSEUDO_REFS: [&str; 9] = [
     "AUTO_MERGE",
 ];
 
-/// What clients take a name below `refs/` for, if not for this ref. No ref with such a name is created or moved: who
-/// names a commit, or another branch, would get this one.
+/// The other meaning that clients give a name below `refs/`, if the name is ambiguous. No ref with such a name is
+/// created or moved: a client that names a commit, or another branch, would get this ref.
 pub fn find_ambiguity(name: &str) -> Option<&'static str> {
     let is_id = |text: &str| matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let (kind, short) = name.split_once('/')?;
@@ -53,7 +53,7 @@ pub fn find_ambiguity(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Says it, in a sentence.
+/// Explains the ambiguity in a sentence.
 pub fn explain_ambiguity(name: &str, taken_for: &str) -> String {
     format!("Clients read refs/{name} as something else: {taken_for}. Choose another name; it can still be deleted.")
 }

@@ -15,7 +15,7 @@ pub enum SpecialFile {
 const MAX_ATTRIBUTES_LINE: usize = 2047;
 
 impl SpecialFile {
-    /// The most bytes of one.
+    /// The most bytes of such a file.
     pub const MAX_SIZE: u64 = 1 << 20;
 
     /// The special files that some file system takes a name in a tree for.
@@ -30,8 +30,8 @@ impl SpecialFile {
         }
     }
 
-    /// Checks the contents. They are `None` of a file with more than [`SpecialFile::MAX_SIZE`] bytes, which need not be
-    /// read.
+    /// Checks the contents. They are `None` for a file with more than [`SpecialFile::MAX_SIZE`] bytes, which need not
+    /// be read.
     pub fn check(self, contents: Option<&[u8]>) -> Result<(), &'static str> {
         match (self, contents.filter(|contents| contents.len() as u64 <= Self::MAX_SIZE)) {
             (SpecialFile::Attributes, None) => Err("gitattributesLarge: .gitattributes too large to parse"),
@@ -49,9 +49,9 @@ fn check_attributes(contents: &[u8]) -> Result<(), &'static str> {
     }
 }
 
-/// Whether a name is `.` and `word`, or one that HFS+ (which ignores some characters) or NTFS (which ignores
-/// spaces and dots at the end, and text behind a colon, and has short names) takes for it. `short` is the
-/// short name, or the first letters of the one that NTFS makes of a hash.
+/// Whether a name is `.` and `word`, or a name that HFS+ or NTFS takes for it. HFS+ ignores some characters. NTFS
+/// ignores spaces and dots at the end, and text behind a colon, and has short names. `short` is the short name, or the
+/// first letters of the short name that NTFS makes of a hash.
 pub fn is_alias(name: &[u8], word: &str, short: &str) -> bool {
     let plain = name.strip_prefix(b".").is_some_and(|rest| rest.eq_ignore_ascii_case(word.as_bytes()));
     let visible: String = String::from_utf8_lossy(name).chars().filter(|c| !is_ignored_by_hfs(*c)).collect();

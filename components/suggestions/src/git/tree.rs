@@ -64,8 +64,7 @@ impl<'a> TreeEntry<'a> {
         self.entry_type() == Some(EntryType::Tree)
     }
 
-    /// A file, executable or not, or a symbolic link, whose contents are its target. Neither a tree nor
-    /// a submodule.
+    /// A file, executable or not, or a symbolic link, whose contents are its target; no tree or submodule.
     pub fn is_blob(&self) -> bool {
         matches!(self.entry_type(), Some(EntryType::File { .. } | EntryType::Link))
     }
@@ -85,8 +84,8 @@ impl Tree {
         TreeEntries { bytes: &self.0, offset: 0 }
     }
 
-    /// The entry of this name, in time linear in the tree's size: the search relies on no order of names,
-    /// because not every writer kept git's.
+    /// The entry of this name, in time linear in the tree's size: the search relies on no order of names, because not
+    /// every writer kept git's order.
     pub fn find(&self, name: &[u8]) -> Option<TreeEntry<'_>> {
         self.entries().find(|entry| entry.name == name)
     }

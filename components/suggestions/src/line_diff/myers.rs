@@ -1,13 +1,13 @@
-//! Myers' algorithm in linear space ("An O(ND) Difference Algorithm and its Variations"), with a bound on the search
-//! for a middle, as `xdl_split` in git's xdiffi.c has it: beyond it the furthest point is taken, so that a comparison
-//! takes about as many steps as it has lines, times the root of their number.
+//! Myers' algorithm in linear space ("An O(ND) Difference Algorithm and its Variations"). As in `xdl_split` of git's
+//! xdiffi.c, the search for a middle is bounded: beyond the bound, the furthest point is taken. So a comparison takes
+//! about as many steps as it has lines, times the root of their number.
 
 use super::hunk::Hunk;
 use super::pruning::{PrunedVersion, prune};
 use imara_diff::Token;
 use std::ops::Range;
 
-/// The most changes that a search for a middle goes through, at least; of long files the root of their length.
+/// The bound on the changes of a search for a middle; for long files, the root of their length if that is more.
 const MIN_MAX_CHANGES: usize = 256;
 
 /// The lines that differ.
@@ -39,13 +39,14 @@ impl Changes {
     }
 }
 
-/// A part of each version, which are compared with each other.
+/// Parts of both versions that are compared with each other.
 struct Parts {
     before: Range<usize>,
     after: Range<usize>,
 }
 
-/// Compares two versions in about `max_steps`; lines not compared then count as changed. Returns the steps it took.
+/// Compares two versions in about `max_steps`. Lines that are not compared then count as changed. Also returns the
+/// steps taken.
 pub fn compare(before: &[Token], after: &[Token], max_steps: u64) -> (Changes, u64) {
     let pruned_before = prune(before, &occurrences(after));
     let pruned_after = prune(after, &occurrences(before));
@@ -101,7 +102,7 @@ fn common<'a>(one: impl Iterator<Item = &'a Token>, other: impl Iterator<Item = 
     one.zip(other).take_while(|(one, other)| one == other).count()
 }
 
-/// Notes that these lines are in both versions.
+/// Marks these lines as present in both versions.
 fn unmark(changed: &mut [bool], version: &PrunedVersion, range: Range<usize>) {
     for position in version.positions.get(range).unwrap_or_default() {
         if let Some(line) = changed.get_mut(*position) {
@@ -110,11 +111,11 @@ fn unmark(changed: &mut [bool], version: &PrunedVersion, range: Range<usize>) {
     }
 }
 
-/// How far paths have come on each diagonal, which is the number of a line before minus that of one after.
+/// How far paths have come on each diagonal: the number of a line before, minus the number of a line after.
 struct Frontier {
     /// The line before.
     reached: Vec<i32>,
-    /// The place of diagonal 0.
+    /// The position of diagonal 0.
     origin: i32,
     min: i32,
     max: i32,
@@ -153,7 +154,7 @@ impl Frontier {
         (self.min..=self.max).rev().step_by(2)
     }
 
-    /// Goes on by one change, within the diagonals that there are.
+    /// Extends the paths by one change, within the existing diagonals.
     fn widen(&mut self, lowest: i32, highest: i32) {
         if self.min > lowest {
             self.min -= 1;
@@ -189,8 +190,8 @@ impl Search {
         }
     }
 
-    /// A point that a short path from the beginning to the end of these parts goes through, other than these; `None`
-    /// if there are no steps left. The parts are not empty, and begin and end with different lines.
+    /// A point on a short path from the beginning to the end of these parts, other than the two ends; `None` if no
+    /// steps are left. The parts are not empty, and begin and end with different lines.
     fn find_middle(&mut self, before: &[Token], after: &[Token]) -> Option<(usize, usize)> {
         let (width, height) = (i32::try_from(before.len()).ok()?, i32::try_from(after.len()).ok()?);
         self.forward.start(0, 0);
@@ -211,7 +212,7 @@ impl Search {
         (is_inside && !is_end).then_some((usize::try_from(x).ok()?, usize::try_from(y).ok()?))
     }
 
-    /// Lets the paths from the beginning make one more change. Returns where one meets a path from the end.
+    /// Extends the paths from the beginning by one change. Returns the point where one meets a path from the end.
     fn advance_forward(&mut self, before: &[Token], after: &[Token]) -> Option<(i32, i32)> {
         let (width, height) = (before.len() as i32, after.len() as i32);
         self.forward.widen(-height, width);
@@ -235,7 +236,7 @@ impl Search {
         None
     }
 
-    /// Lets the paths from the end make one more change. Returns where one meets a path from the beginning.
+    /// Extends the paths from the end by one change. Returns the point where one meets a path from the beginning.
     fn advance_backward(&mut self, before: &[Token], after: &[Token]) -> Option<(i32, i32)> {
         let (width, height) = (before.len() as i32, after.len() as i32);
         self.backward.widen(-height, width);
@@ -260,7 +261,7 @@ impl Search {
         None
     }
 
-    /// The point that is furthest from where its path began.
+    /// The point that is furthest from the start of its path.
     fn furthest(&self, width: i32, height: i32) -> (i32, i32) {
         let inside = |frontier: &Frontier, diagonal: i32| {
             let x = frontier.get(diagonal).clamp(diagonal.max(0), width.min(height + diagonal));

@@ -1,12 +1,12 @@
-//! Lines that are left out of a search, since they can be anchors of nothing: those that the other version does not
-//! have, and among them those that it has very often. As `xdl_cleanup_records` in git's xprepare.c.
+//! Leaves lines out of a search that cannot be anchors: lines that the other version does not have, and among them
+//! lines that it has very often. As `xdl_cleanup_records` in git's xprepare.c.
 
 use imara_diff::Token;
 
-/// How far around a line others are looked at.
+/// How many lines before and after a frequent line decide about it.
 const WINDOW: usize = 100;
 
-/// A line that the other version has so often is a frequent one, even of a long file.
+/// A line that the other version has so often is frequent, even in a long file.
 const MAX_FREQUENT: u64 = 1024;
 
 /// The lines of a version that are searched, and where they are in it.
@@ -53,7 +53,7 @@ pub fn prune(version: &[Token], other: &[u64]) -> PrunedVersion {
     pruned
 }
 
-/// The lines before one, back to the next that is matched and not frequent, at most [`WINDOW`].
+/// The lines before a line, back to the next line that is matched and not frequent, at most [`WINDOW`].
 #[derive(Clone, Copy, Default)]
 struct Surroundings {
     unmatched: usize,
@@ -61,7 +61,7 @@ struct Surroundings {
 }
 
 impl Surroundings {
-    /// Of each line, in the order of the lines.
+    /// The surroundings of each line, in the order of the lines.
     fn along<'a>(matches: impl ExactSizeIterator<Item = &'a Matches> + Clone) -> Vec<Self> {
         let mut all = Vec::with_capacity(matches.len());
         let mut window = Surroundings::default();
@@ -91,7 +91,7 @@ impl Surroundings {
         }
     }
 
-    /// Whether a frequent line between these is one of few among unmatched ones.
+    /// Whether a frequent line between these is one of few frequent lines among unmatched lines.
     fn is_discardable_with(&self, other: &Self) -> bool {
         let (unmatched, frequent) = (self.unmatched + other.unmatched, self.frequent + other.frequent);
         self.unmatched > 0 && other.unmatched > 0 && unmatched > 3 * frequent

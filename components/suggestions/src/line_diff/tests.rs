@@ -58,7 +58,7 @@ fn beyond_the_bound_everything_between_common_ends_is_changed() {
     assert_eq!((bounded.follow(&(3..=3)), bounded.follow(&(5..=5))), (None, Some(6..=6)));
 }
 
-/// Every other time with Myers.
+/// Limits that force Myers' algorithm in every other round.
 fn every_other(round: u64) -> Limits {
     if round.is_multiple_of(2) { LIMITS } else { Limits { histogram: 0, ..LIMITS } }
 }
@@ -70,7 +70,7 @@ fn text(lines: &[Line]) -> IndexedFile {
     file(&lines.iter().map(|(_, text)| text.as_str()).collect::<String>())
 }
 
-/// Edits of lines that all differ, so that which line is which is never in doubt.
+/// Edits of lines that all differ, so that each line can be recognised.
 #[test]
 fn after_random_edits_each_line_is_where_it_was_put() {
     let mut rng = Rng::with_seed(11);
@@ -140,7 +140,7 @@ fn unified_diffs_equal_the_diffs_of_git() {
         git.args(["diff", "--no-index", "--histogram", "--no-indent-heuristic", "before", "after"]);
         let output = git.current_dir(folder.path()).output().unwrap().stdout;
         let output = String::from_utf8(output).unwrap();
-        // git adds to the head of a hunk the line that it takes for a function's.
+        // git adds the line that it takes for a function's head to the head of a hunk.
         let lines = output.lines().skip_while(|line| !line.starts_with("@@"));
         let expected: String = lines
             .map(|line| match line.strip_prefix("@@ ").and_then(|head| head.split_once(" @@")) {

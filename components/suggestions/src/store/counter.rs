@@ -1,4 +1,4 @@
-//! Counters of ids: how ids are taken, and whether a counter is behind one that is in use.
+//! Counters of ids: how ids are taken, and whether a counter is behind an id in use.
 
 use super::key::Key;
 use kit::Env;
@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// Takes `count` consecutive ids and returns the first. 1 increment. Ids begin with 1; a counter below 0 is damaged. It
-/// is left as it was, or else the next request would find a counter that seems sound, and take ids that are in use.
+/// is left as it was, or else the next request would find a counter that seems sound, and take ids in use.
 pub fn take(env: &Env, counter: &Key, count: i64) -> Result<u64, StoreError> {
     let key = counter.to_string();
     let before = env.store.increment(&key, count)?.saturating_sub(count);
@@ -27,13 +27,13 @@ pub struct CounterCheck(RefCell<BTreeMap<String, KnownCounter>>);
 
 struct KnownCounter {
     value: i64,
-    /// The greatest id that was reported. Smaller ones say nothing new.
+    /// The greatest id that was reported. Smaller ids need no report.
     reported: u64,
 }
 
 impl CounterCheck {
-    /// Reports a counter that is behind an id that is in use, which it would give again. An id is taken before it is
-    /// used, so the counter is read anew before it is reported: 1 increment by 0 for each step, and 1 for each report.
+    /// Reports a counter that is behind an id in use, because it would give that id again. An id is taken before it is
+    /// used, so the counter is read again before the report. 1 increment by 0 for each step, and 1 for each report.
     pub fn compare(&self, env: &Env, counter: &Key, used: u64, tracer: &mut Tracer) -> Result<(), StoreError> {
         let key = counter.to_string();
         let is_behind = |value: i64| u64::try_from(value).ok().is_none_or(|value| value < used);
@@ -48,7 +48,7 @@ impl CounterCheck {
                 known.reported = used;
             }
             Some(value) => known.value = value,
-            // It cannot be read, which is noted.
+            // The counter cannot be read, which was reported.
             None => known.reported = used,
         }
         Ok(())

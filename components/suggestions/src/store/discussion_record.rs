@@ -29,8 +29,8 @@ pub struct LocatorRecord {
     pub index: usize,
 }
 
-/// A discussion as it began: with one note, whose body is left out if it is internal. It is never rewritten; later
-/// changes are in a [`DiscussionStateRecord`].
+/// A discussion as it was created: with one note, whose body is left out if it is internal. It is never rewritten;
+/// later changes are in a [`DiscussionStateRecord`].
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct DiscussionInitialRecord {
     project_id: u64,
@@ -54,7 +54,7 @@ pub struct DiscussionInitialRecord {
     suggestions: Vec<SuggestionRecord>,
 }
 
-/// A discussion as it is, if it is not as it began.
+/// The present state of a discussion that was changed or is internal.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct DiscussionStateRecord {
     /// Oldest first; none if the discussion was deleted or is internal.
@@ -161,7 +161,7 @@ impl DiscussionInitialRecord {
         self.note_id
     }
 
-    /// The discussion with the notes of its thread; `None` if it was deleted.
+    /// The discussion with the notes of its state; `None` if it was deleted.
     pub fn into_discussion(self, id: &str, state: Option<DiscussionStateRecord>) -> Option<Discussion> {
         let first = Note {
             id: self.note_id,
@@ -198,7 +198,7 @@ impl DiscussionInitialRecord {
         self.file.map(CommentedFile::from)
     }
 
-    /// The record of a discussion as it begins, with its only note.
+    /// The record of a new discussion, with its only note.
     pub fn new(discussion: &Discussion, note: &Note) -> Self {
         DiscussionInitialRecord {
             project_id: discussion.project.id,
@@ -218,7 +218,7 @@ impl DiscussionInitialRecord {
 }
 
 impl DiscussionStateRecord {
-    /// The present notes of a discussion that began so.
+    /// The state of a discussion with this initial record.
     pub fn new(discussion: &Discussion, initial: &DiscussionInitialRecord) -> Self {
         let mut notes: Vec<NoteRecord> = discussion.notes.iter().cloned().map(NoteRecord::from).collect();
         let internal = (discussion.is_internal() && !notes.is_empty())
@@ -231,7 +231,7 @@ impl DiscussionStateRecord {
         }
     }
 
-    /// How an internal discussion began; `None` if it was deleted.
+    /// The initial record of an internal discussion; `None` if it was deleted.
     pub fn internal_initial(&self) -> Option<&DiscussionInitialRecord> {
         self.internal.as_ref().map(|internal| &internal.initial)
     }

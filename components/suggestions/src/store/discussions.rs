@@ -1,7 +1,7 @@
-//! Discussions, the list of them that each merge request has, and which one a suggestion is in.
+//! Discussions, the list of each merge request's discussions, and the discussion of each suggestion.
 //!
-//! A discussion is a blob, as it began, and has a root with its present notes once it is changed. An internal one is
-//! such a root from the beginning, and has no blob.
+//! The initial record of a discussion is a blob. Once the discussion is changed, a root has its state, the present
+//! notes. An internal discussion has such a root from the beginning, and no blob.
 
 use super::counter;
 use super::discussion_record::{DiscussionInitialRecord, DiscussionListRecord, DiscussionStateRecord, LocatorRecord};
@@ -32,8 +32,8 @@ const NOTE_IDS: i64 = 64;
 /// Ids of notes that the instance has taken: the next one, and how many are left.
 struct NoteIds(Cell<(u64, i64)>);
 
-/// Allocates an id for a note. The ids of an instance grow; those that it has taken and not used when it ends are never
-/// used, so that gaps are normal. 1 increment for each 64 ids of an instance.
+/// Allocates an id for a note. The ids of an instance grow. Ids that an instance has left when it ends are never used,
+/// so gaps are normal. 1 increment for each 64 ids of an instance.
 pub fn allocate_note_id(env: &Env) -> Result<u64, StoreError> {
     if let Some(ids) = env.instance_cache.get::<NoteIds>()
         && let (next, left @ 1..) = ids.0.get()
@@ -84,15 +84,15 @@ pub fn save(env: &Env, new: &Discussion, note: &Note) -> Result<(), StoreError> 
     })
 }
 
-/// Records which discussion suggestions are in.
+/// Records the discussion of these suggestions.
 fn save_locators(env: &Env, discussion: &str, suggestions: &[Suggestion]) -> Result<(), StoreError> {
     let locator = LocatorRecord { discussion: discussion.to_owned(), index: 0 };
     suggestions.iter().try_for_each(|suggestion| json_blob::write(env, &Key::Suggestion(suggestion.id), &locator))
 }
 
-/// Changes the notes of a discussion. `decide` gets the present discussion, `None` if it was deleted, changes
-/// it, and returns a result; an error changes nothing. It must recognise its own effect, as that of
-/// [`root::update`]. A discussion without a note is deleted, and leaves its merge request's list.
+/// Changes the notes of a discussion. `decide` gets the present discussion (`None` if it was deleted), changes it, and
+/// returns a result; an error changes nothing. As in [`root::update`], it must recognise its own effect. A discussion
+/// without a note is deleted, and leaves its merge request's list.
 pub fn update<T, E: From<StoreError>>(
     env: &Env,
     id: &str,
@@ -106,7 +106,7 @@ pub fn update<T, E: From<StoreError>>(
 /// A discussion that was read to be changed.
 pub struct DiscussionUpdate {
     id: String,
-    /// With its present notes; `None` if it was deleted.
+    /// The initial record, and the swap of the state; `None` if the discussion was deleted.
     initial: Option<(DiscussionInitialRecord, Box<dyn CompareAndSwap>)>,
 }
 
@@ -160,7 +160,7 @@ fn update_state<T, E: From<StoreError>>(
     Ok(result)
 }
 
-/// Removes a discussion from its list. The pages from its own on are written anew.
+/// Removes a discussion from its list. Its page and the pages after it are rewritten.
 fn remove_from_list(env: &Env, project: &ProjectKey, iid: u64, id: &str) -> Result<(), StoreError> {
     root::update(env, &Key::Discussions(project, iid).to_string(), |current: Option<DiscussionListRecord>| {
         let mut list = current.unwrap_or_default();
@@ -209,8 +209,8 @@ impl CountBudget {
     }
 }
 
-/// How many notes of users a merge request has, for a caller who sees internal ones or not. Reads each of its
-/// discussions with 2 reads: at most 1,000, and as many as the budget has. Every other discussion counts as one note.
+/// How many notes of users a merge request has; internal ones count with `sees_internal`. 2 reads for each discussion,
+/// of at most 1,000 and at most as many as the budget has. Every further discussion counts as one note.
 pub fn count_notes(
     env: &Env,
     project: &ProjectKey,
@@ -237,11 +237,11 @@ fn read_page(env: &Env, page: &str) -> Result<Vec<String>, StoreError> {
     json_blob::read(env, &key)?.ok_or_else(|| StoreError::corrupt(&key.to_string(), "it is missing"))
 }
 
-/// Calls `each` for the discussions of a merge request that `range` counts, oldest first, until it breaks off: all of
-/// them at once may be larger than the memory. It gets `None` for one that is deleted meanwhile. Without
-/// `sees_internal`, internal discussions are neither visited nor counted. Returns how many the merge request has; after
-/// a break, and for an empty range, internal ones may be among them. 2 reads for each; 2 at most for the list, without
-/// `sees_internal` 1 for each 100 discussions of it.
+/// Calls `each` for the discussions of a merge request in `range`, oldest first, until it breaks: all of them at once
+/// may be larger than the memory. It gets `None` for a discussion that is deleted meanwhile. Without `sees_internal`,
+/// internal discussions are neither visited nor counted. Returns how many discussions the merge request has; after a
+/// break, and for an empty range, the count may include internal ones. 2 reads for each discussion, and at most 2 for
+/// the list; without `sees_internal`, 1 for each 100 discussions of the list.
 pub fn visit(
     env: &Env,
     project: &ProjectKey,
@@ -252,7 +252,7 @@ pub fn visit(
 ) -> Result<usize, StoreError> {
     let key = Key::Discussions(project, iid).to_string();
     let list = root::read::<DiscussionListRecord>(&*env.store, &key)?.unwrap_or_default();
-    // Which discussions are internal is known once the pages are read that name them.
+    // Only the pages tell which discussions are internal.
     let first = if sees_internal { list.pages.len().min(range.start / PAGE) } else { 0 };
     let mut number = first * PAGE;
     let mut unread = list.pages.len() * PAGE + list.last.len() - number;
@@ -281,7 +281,7 @@ pub fn read(env: &Env, id: &str) -> Result<Option<Discussion>, StoreError> {
     Ok(initial.and_then(|initial| initial.into_discussion(id, state)))
 }
 
-/// How a discussion began, whose present notes were read.
+/// The initial record of a discussion whose state was read.
 fn read_initial(
     env: &Env,
     id: &str,
@@ -299,7 +299,7 @@ fn read_existing(env: &Env, id: &str) -> Result<Option<Discussion>, StoreError> 
     Ok(join_state(env, id, state)?.map(|(_, discussion)| discussion))
 }
 
-/// The same, whose present notes were read; also as it began.
+/// As [`read_existing`], for a discussion whose state was read; also returns its initial record.
 fn join_state(
     env: &Env,
     id: &str,
@@ -307,7 +307,7 @@ fn join_state(
 ) -> Result<Option<(DiscussionInitialRecord, Discussion)>, StoreError> {
     let key = if discussion::is_internal(id) { Key::DiscussionState(id) } else { Key::DiscussionInitial(id) };
     let missing = || StoreError::corrupt(&key.to_string(), "it is missing");
-    // Garbage collection removes the blob of a deleted one.
+    // Garbage collection removes the blob of a deleted discussion.
     let is_deleted = state.as_ref().is_some_and(DiscussionStateRecord::is_deleted);
     let initial = match read_initial(env, id, state.as_ref())? {
         None if is_deleted => return Ok(None),

@@ -13,13 +13,13 @@ use std::rc::Rc;
 /// The longest commit or tag that is read, in bytes.
 const MAX_COMMIT: u64 = 32 << 20;
 
-/// The most tags upon one another that a pushed ref leads through. Every listing of the refs follows them.
+/// The most nested tags between a pushed ref and its target. Every listing of the refs follows them.
 pub const MAX_NESTED_TAGS: usize = 16;
 
 /// Commits of some repositories of a fork network, each read once.
 pub struct History<'a> {
     env: &'a Env,
-    /// An object is read from the first one that has it.
+    /// An object is read from the first repository that has it.
     repositories: Vec<RepositoryId>,
     nodes: HashMap<ObjectId, Option<Rc<Commit>>>,
 }
@@ -66,7 +66,8 @@ impl<'a> History<'a> {
         self.peel_at_most(id, usize::MAX)
     }
 
-    /// The same of a ref that many requests ask for. `None` also if the chain is longer than [`MAX_NESTED_TAGS`].
+    /// As [`Self::peel`], for a ref that many requests ask for. `None` also if the chain is longer than
+    /// [`MAX_NESTED_TAGS`].
     pub fn peel_ref(&self, id: ObjectId) -> Result<Option<PeeledTag>, StoreError> {
         self.peel_at_most(id, MAX_NESTED_TAGS)
     }
@@ -89,7 +90,7 @@ impl<'a> History<'a> {
         }
     }
 
-    /// The same of an object that a ref or another object names, so that its absence is damage.
+    /// As [`Self::peel`], for an object that a ref or another object names, so that its absence is damage.
     pub fn peel_named(&self, id: ObjectId) -> Result<Option<PeeledTag>, StoreError> {
         match (self.peel(id)?, self.repositories.first()) {
             (None, Some(repository)) if self.kind(id)?.is_none() => Err(objects::missing(*repository, id)),
@@ -97,8 +98,9 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Fails if the object that a branch of a repository names is missing, which is damage; not of a deleted project,
-    /// whose packs are removed before its branches. 1 read of the commit, which is kept; more only if there is none.
+    /// Fails if the object that a branch of a repository names is missing, which is damage. A deleted project may lack
+    /// it, because its packs are removed before its branches. 1 read of the commit, which is kept; more only if it is
+    /// missing.
     pub fn expect_head(&mut self, repository: RepositoryId, id: ObjectId) -> Result<(), StoreError> {
         let is_there = self.commit(id)?.is_some() || self.kind(id)?.is_some();
         if is_there || repository.is_deleted(self.env)? { Ok(()) } else { Err(objects::missing(repository, id)) }
@@ -121,8 +123,9 @@ impl<'a> History<'a> {
 }
 
 impl History<'_> {
-    /// Removes from `wanted` the objects that these refs reach by tags and parents, in one walk, the newest first, that
-    /// ends when none is left. `visit` gets each tree that a visited commit or a tag has, and may remove more.
+    /// Removes from `wanted` the objects that these refs reach by tags and parents, in one walk. The walk visits the
+    /// newest commits first and ends when `wanted` is empty. `visit` gets each tree of a visited commit or a tag, and
+    /// may remove more.
     pub fn remove_reached(
         &mut self,
         refs: impl IntoIterator<Item = ObjectId>,
@@ -159,12 +162,12 @@ impl History<'_> {
 pub struct PeeledTag {
     pub target: ObjectId,
     pub kind: ObjectKind,
-    /// From the outermost one.
+    /// The outermost tag first.
     pub tags: Vec<ObjectId>,
 }
 
-/// Commits that a walk has still to visit, the newest first, each once. Missing ones, at the end of a shallow history,
-/// are left out.
+/// Commits that a walk still has to visit, the newest first, each once. Missing commits, at the end of a shallow
+/// history, are left out.
 #[derive(Default)]
 pub struct NewestFirst {
     queue: BinaryHeap<Queued>,

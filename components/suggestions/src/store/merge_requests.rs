@@ -22,8 +22,8 @@ pub use stored::read;
 /// Ids of merge requests that are made here begin above imported ones.
 const FIRST_ID: u64 = 1 << 40;
 
-/// How often a request claims branches for a new merge request. It claims them again if it was taken for dead by
-/// another request, which then died itself.
+/// How often a request claims branches for a new merge request. It claims again if another request took it for dead and
+/// then died itself.
 const MAX_CLAIMS: usize = 5;
 
 /// Creates or replaces a merge request; `None` deletes it.
@@ -44,8 +44,7 @@ pub fn update<T, E: From<StoreError>>(
     Ok(change(env, project, iid, false, decide)?.unwrap_or_default())
 }
 
-/// The same, unless the merge request would be opened, or an open one get branches, while another one with these
-/// branches is open.
+/// As [`update`], but fails if the merge request would be open with the branches of another open one.
 pub fn update_exclusively<T, E: From<StoreError>>(
     env: &Env,
     project: &ProjectKey,
@@ -55,14 +54,14 @@ pub fn update_exclusively<T, E: From<StoreError>>(
     change(env, project, iid, true, decide)
 }
 
-/// A write of a merge request that is to be made.
+/// A planned write of a merge request.
 struct Plan<'a> {
     iid: u64,
     /// `None`: it is deleted.
     new: Option<&'a MergeRequest>,
     /// The claim of its branches.
     claim: String,
-    /// Of an open one: the branches that it has so far.
+    /// The present branches of an open merge request.
     held: Option<Branches>,
     /// Whether it has to claim its branches.
     needs_claim: bool,
@@ -86,15 +85,15 @@ impl<'a> Plan<'a> {
         self.new.map(|new| MergeRequestRecord::from(new).with_claim(&self.claim))
     }
 
-    /// Of an open one, whether it gets others in the place of its branches.
+    /// Whether an open merge request gets other branches.
     fn gets_other_branches(&self) -> bool {
         self.held.is_some() && self.needs_claim
     }
 
-    /// The change that the list follows when the record is written, if there is one.
+    /// The change of the list after the record is written, if there is one.
     fn into_change(self, was_ever: bool, was_missing: bool, gets_other_branches: bool) -> Option<Change> {
         let (is_there, is_open) = (self.new.is_some(), self.is_open());
-        // A merge request that was never there stays in the list: another request may be making it.
+        // A merge request that never existed stays in the list: another request may be creating it.
         (was_ever || is_there).then_some(Change {
             iid: self.iid,
             was_missing,
@@ -105,14 +104,13 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// The claim that has to be made, if one has.
+    /// The claim that the write needs, if any.
     fn new_claim(&self, is_exclusive: bool) -> Option<NewClaim<'_>> {
         let branches = self.new.filter(|_| self.needs_claim)?.branches();
         Some(NewClaim { iid: Some(self.iid), id: &self.claim, branches, present: self.held.clone(), is_exclusive })
     }
 
-    /// Adds the merge request to its project's list, before its record is written. Its branches are those that it has
-    /// claimed before.
+    /// Adds the merge request to its project's list, before its record is written. Its branches are the claimed ones.
     fn enter(&self, list: &mut MergeRequestListRecord) {
         if let Some(new) = self.new {
             enter(list, self.iid, new, &self.claim);
@@ -134,13 +132,13 @@ fn enter(list: &mut MergeRequestListRecord, iid: u64, merge_request: &MergeReque
 /// A change of a merge request, whose record was written.
 struct Change {
     iid: u64,
-    /// Whether there was none before.
+    /// Whether it did not exist before.
     was_missing: bool,
     is_there: bool,
     is_open: bool,
     /// The claim of its branches.
     claim: String,
-    /// Whether the list has the branches that it had, too.
+    /// Whether the list also has its former branches.
     gets_other_branches: bool,
 }
 
@@ -188,7 +186,7 @@ fn change<T, E: From<StoreError>>(
     Ok(result)
 }
 
-/// Brings the list into line with the records of merge requests when they are written.
+/// Updates the list after the records of merge requests were written.
 fn complete(env: &Env, project: &ProjectKey, changes: &[Change]) -> Result<(), StoreError> {
     if changes.iter().any(Change::changes_list) {
         list::change(env, project, |list| changes.iter().for_each(|change| change.complete(list)))?;
@@ -201,7 +199,7 @@ fn complete(env: &Env, project: &ProjectKey, changes: &[Change]) -> Result<(), S
             (true, false) => continue,
         };
         // Another writer may have deleted it and removed it from the list meanwhile, or imported it again. Each of the
-        // two waits until others see its writes, and then looks.
+        // two waits until others see its writes, and then reads.
         env.store.exists(&key)?;
         if let Some((present, claim)) = stored::read_with_claim(env, project, change.iid)? {
             listed_again.push((change.iid, present, claim));
@@ -216,7 +214,7 @@ fn complete(env: &Env, project: &ProjectKey, changes: &[Change]) -> Result<(), S
 }
 
 impl Change {
-    /// Whether the list has entries that are not true any more.
+    /// Whether the list has outdated entries.
     fn changes_list(&self) -> bool {
         !self.is_there || !self.is_open || self.gets_other_branches
     }
@@ -234,8 +232,8 @@ impl Change {
     }
 }
 
-/// Makes an open merge request, unless another one with its branches is open. Its id, and its iid, which is returned,
-/// are allocated.
+/// Creates an open merge request, unless another one with its branches is open. Allocates its id and its iid, and
+/// returns the iid.
 pub fn create(
     env: &Env,
     project: &ProjectKey,
@@ -256,7 +254,8 @@ pub fn create(
         let is_made = root::update(env, &key, |current: Option<Option<MergeRequestRecord>>| {
             Ok::<_, StoreError>(match current {
                 None => Decision::Replace(Some(record.clone()), true),
-                // Its own, which may have been changed since; or one that was imported with this iid.
+                // The request's own merge request, which may have been changed since, or one that was imported with
+                // this iid.
                 Some(Some(present)) => Decision::Keep(MergeRequest::from(present).id == new.id),
                 Some(None) => Decision::Keep(false),
             })
@@ -276,7 +275,7 @@ fn allocate_id(env: &Env) -> Result<u64, StoreError> {
     Ok(FIRST_ID + counter::take(env, &Key::MergeRequestCounter, 1)?)
 }
 
-/// The value of the counter that an id came from; `None` of an imported one.
+/// The counter's value that an id came from; `None` for an imported id.
 pub fn counter_value(id: u64) -> Option<u64> {
     id.checked_sub(FIRST_ID)
 }

@@ -1,5 +1,5 @@
-//! Git objects, by id: in packs ([`super::packs`]), or loose ones, as imports and earlier builds have written
-//! them: header and contents in zlib. A large loose one lies in chunks, which the record under its key lists.
+//! Git objects, by id: in packs ([`super::packs`]), or loose, as imports and earlier builds have written them. A loose
+//! object is header and contents in zlib; a large one is in chunks, which the record under its key lists.
 
 mod corruption;
 mod inflate;

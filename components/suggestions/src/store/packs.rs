@@ -1,10 +1,10 @@
 //! Packs: immutable blobs with the entries of many objects, as git's packs have them, and an index of each.
 //! A repository's packs are listed in a root, in the order in which they were added.
 //!
-//! A stored pack is the entries of a pack without header and trailer, so that packs are joined by joining
-//! their bytes: a delta names its base by distance, or by an id that may be in an earlier pack. If two packs
-//! have an object, that of the earlier one counts. So a delta's base is always in an earlier pack, or in
-//! its own, and chains of deltas end.
+//! A stored pack is the entries of a pack without header and trailer, so that packs are joined by joining their bytes.
+//! A delta names its base by distance, or by an id that may be in an earlier pack. If two packs have an object, the
+//! copy of the earlier pack counts. So a delta's base is always in its own or an earlier pack, and chains of deltas
+//! end.
 
 mod add;
 mod base_cache;
@@ -33,10 +33,10 @@ use kit::store::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// Fails if the list has lost packs: if it names none, since it is written with the first one, or if a listed pack
-/// builds on a commit that no pack of the list has. With `expects_blobs`, also if a pack has lost one of its blobs. A
-/// check also reads the parts of each pack that no object leads to: its index and its tips. A collection reads only
-/// those parts of indexes that may have such commits.
+/// Fails if the list has lost packs. A list is written with its first pack, so an empty list has lost packs. So has a
+/// list if one of its packs builds on a commit that none of them has. With `expects_blobs`, also fails if a pack has
+/// lost one of its blobs. A check also reads the parts of each pack that no object leads to: its index and its tips. A
+/// collection reads only the parts of indexes that may have such commits.
 pub fn check(
     env: &Env,
     project: RepositoryId,
@@ -82,7 +82,7 @@ pub fn check(
     }
 }
 
-/// Reports damage that a check finds, and passes that which a collection finds through.
+/// In a check, reports damage; in a collection, returns it as an error.
 fn tolerate_in_check<T>(tracer: &mut Tracer, outcome: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     if tracer.check { tracer.tolerate(outcome) } else { outcome.map(Some) }
 }

@@ -1,8 +1,8 @@
-//! Objects that a new value of a ref, or a new object, may rely on.
+//! Objects that are protected from the sweep, so that a new value of a ref, or a new object, may rely on them.
 //!
-//! A loose object that nothing reaches may be swept at any moment. Packs are never taken apart, and objects that were
-//! uploaded recently are not swept yet. Objects that a present ref reaches are kept for a day after that ref was moved
-//! (see `Key::ReflogEntry`), longer than a request may take.
+//! A loose object that nothing reaches may be swept at any moment. The sweep takes no object out of a pack, and
+//! recently uploaded objects are not swept yet. An object that a present ref reaches is kept for a day after that ref
+//! moves (see `Key::ReflogEntry`), longer than a request may take.
 
 use super::history::History;
 use super::packs::Packs;
@@ -14,11 +14,11 @@ use kit::Env;
 use kit::store::StoreError;
 use std::collections::HashSet;
 
-/// The most trees that are looked into. The objects that a push builds on are in the newest ones.
+/// The most trees that are read. The newest trees have the objects that a push builds on.
 const MAX_TREES: usize = 100_000;
 
-/// The objects of `ids` that are not there, or may be swept before a ref reaches them. 1 read, if all of them are in
-/// packs; of loose ones, also their keys, and, unless they are recent, the history and the trees up to where they are.
+/// The objects of `ids` that are missing, or may be swept before a ref reaches them. 1 read if all of them are in
+/// packs. For loose objects, also reads their keys and, unless they are recent, the history and the trees down to them.
 pub fn find_unprotected(
     env: &Env,
     project: RepositoryId,

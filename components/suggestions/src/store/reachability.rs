@@ -47,7 +47,7 @@ const MERGE_REQUESTS: &str = "merge_requests";
 const MERGE_REQUEST: &str = "merge_request/";
 const MERGE_REQUESTS_AT_ONCE: usize = 1000;
 
-/// The kind of the part that is everything of a project, whichever of its repositories it is in.
+/// The kind of the failure domain that is a whole project, with all of its repositories.
 const PROJECT: &str = "project";
 
 /// The owner of a root.
@@ -72,8 +72,8 @@ fn parse_root_key(key: &str) -> Option<(&str, Owner)> {
 /// that read a ref may take to build on its commit.
 const REFLOG_RETENTION: i64 = LONGEST_RUN + GRACE;
 
-/// How long packs are kept that were joined, in milliseconds: a clone that has begun reads them. The host ends a
-/// response to a client that takes longer.
+/// How long joined packs are kept, in milliseconds, for clones that have begun. The host ends a response that takes
+/// longer.
 const REPLACED_PACKS_RETENTION: i64 = 6 * 60 * 60 * 1000;
 
 /// The repositories and discussions, for [`kit::maintenance`] to collect and check.
@@ -187,8 +187,8 @@ impl GcSource for Repositories<'_> {
         blobs.extend([PACKS, PACK_INDEXES, DISCUSSIONS, PAGES, REFLOG, REPLACED_PACKS, REF_TRANSACTIONS, LOCATORS]);
         blobs.sort_unstable();
         KeyLayout {
-            // The reflog comes last: of a ref that is moved while roots are visited, either the old value
-            // or its reflog entry is seen. So do packs that were joined.
+            // The reflog comes last: if a ref is moved while roots are visited, either its old value or its reflog
+            // entry is seen. Replaced packs come last, too.
             roots: below(&["branches/", "discussions/", "merge_requests/", "packs/", "ref/", REFLOG, REPLACED_PACKS]),
             records: below(&["applied/", MERGE_REQUEST, LOCATORS, "thread/"]),
             blobs: below(&blobs),
@@ -233,9 +233,9 @@ impl GcSource for Repositories<'_> {
         })
     }
 
-    /// Removes such a root; the merge requests before their list, so that a removal that was interrupted can be
-    /// repeated, in parts if they are more than a step changes. The keys are listed, because the list may be damaged.
-    /// No later project uses them.
+    /// Removes a root of a deleted project. Merge requests are removed before their list, so that an interrupted
+    /// removal can be repeated, and in parts if they are more than a step changes. Their keys are listed, because the
+    /// list may be damaged. No later project uses these keys.
     fn remove_orphaned(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
         if let Some((MERGE_REQUESTS, Owner::Project(project))) = parse_root_key(key)
             && !key.ends_with("/init")
@@ -265,9 +265,9 @@ impl GcSource for Repositories<'_> {
         true
     }
 
-    /// The kind of a damaged node, and the repository: `packs/7`; `project/7` if the record is damaged that says which
-    /// repositories of the project were deleted. Damage of comments, which are on objects of any repository, ends a
-    /// collection.
+    /// The kind of a damaged node, and the repository: `packs/7`. `project/7` if the record is damaged that says which
+    /// repositories of the project were deleted. Comments are on objects of any repository, so damage of a comment ends
+    /// a collection.
     fn failure_domain(&self, node: Node) -> Result<Option<String>, StoreError> {
         Ok(match node {
             Node::Root(key) => match parse_root_key(key) {
@@ -306,7 +306,7 @@ impl GcSource for Repositories<'_> {
             kind @ ("object/" | "object2/") => {
                 let (repository, id) = rest.split_once('/')?;
                 let (repository, id) = (RepositoryId::parse(repository)?, ObjectId::parse(id)?);
-                // Others are kept anyhow.
+                // Other objects are kept in any case.
                 let is_swept = self.is_swept(kind, self.env.now);
                 let is_copy = is_swept && objects::is_packed(self.env, repository, id).unwrap_or(false);
                 Some(if is_copy { copy_blob_id(repository, id) } else { object_blob_id(repository, id) })

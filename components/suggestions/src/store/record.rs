@@ -44,8 +44,8 @@ pub struct MergeRequestRecord {
     sha: Option<String>,
     #[serde(default, skip_serializing_if = "is_default")]
     merged_into: Option<ObjectId>,
-    /// The claim of its branches by which it was opened last; another value if a request has given them to another
-    /// merge request since. So a request that has read the record before that loses its swap.
+    /// The claim that opened it last; another value if a request has given its branches to another merge request since.
+    /// So a request that has read the record before loses its swap.
     #[serde(default, skip_serializing_if = "is_default")]
     pub claim: String,
 }
@@ -74,8 +74,8 @@ impl From<&End> for EndRecord {
     }
 }
 
-/// A user as records have them: the incarnation is left out for the first one with the id, and so it is in records of
-/// earlier builds.
+/// A user as records have them: the incarnation is left out for the first user with the id, as in records of earlier
+/// builds.
 fn split_user(user: Option<&UserKey>) -> (Option<u64>, Incarnation) {
     (user.map(|user| user.id), user.map(|user| user.incarnation.clone()).unwrap_or_default())
 }
@@ -142,7 +142,7 @@ pub struct MergeRequestListRecord {
     /// The branches of merge requests that may be open, by iid.
     #[serde(default, skip_serializing_if = "is_default")]
     pub open: BTreeMap<u64, BranchesRecord>,
-    /// The request that made the last new iid, and that iid.
+    /// The request that allocated the last iid, and that iid.
     #[serde(default, skip_serializing_if = "is_default")]
     pub allocated: Option<(String, u64)>,
 }
@@ -182,7 +182,7 @@ impl BranchesRecord {
         Branches { source, source_branch, target_branch }
     }
 
-    /// All that it may have.
+    /// All branches that it may have.
     pub fn all(&self) -> impl Iterator<Item = Branches> {
         std::iter::once(self).chain(&self.before).map(BranchesRecord::branches)
     }
@@ -195,8 +195,8 @@ pub struct RefRecord {
     #[serde(default, skip_serializing_if = "is_default")]
     pub applied: Vec<u64>,
     pub operation: String,
-    /// An update together with other refs. Until it is decided, the other fields hold; those of a ref that is not there
-    /// yet have the new commit.
+    /// An update together with other refs. Until it is decided, the other fields hold. For a ref that does not exist
+    /// yet, they have the new commit.
     #[serde(default, skip_serializing_if = "is_default")]
     pub lock: Option<RefLockRecord>,
 }
@@ -208,7 +208,7 @@ pub struct RefLockRecord {
     /// `None` deletes the ref.
     #[serde(default, skip_serializing_if = "is_default")]
     pub new: Option<ObjectId>,
-    /// Whether the ref is not there yet.
+    /// Whether the ref does not exist yet.
     #[serde(default, skip_serializing_if = "is_default")]
     pub is_creation: bool,
 }
@@ -234,23 +234,24 @@ pub struct PackRecord {
     pub objects: u32,
     /// Bytes of the entries.
     pub size: u64,
-    /// The objects for whose sake the others are in the pack: new heads of branches, and tags.
+    /// The objects that reach the others in the pack: new heads of branches, and tags.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tips: Vec<ObjectId>,
-    /// Commits of other packs that those of this pack build on.
+    /// Commits of other packs that commits of this pack build on.
     #[serde(default, skip_serializing_if = "is_default")]
     pub bases: Vec<ObjectId>,
-    /// Whether the tips reach every object of the pack, and earlier packs have the objects that these need besides.
+    /// Whether the tips reach every object of the pack, and earlier packs have the other objects that these need.
     #[serde(default, rename = "is_closed", skip_serializing_if = "is_default")]
     pub is_self_contained: bool,
-    /// Whether the same holds, with tips and bases in a blob of their own, because they are many ([`PackTipsRecord`]).
-    /// An earlier build takes the pack for one that is not closed.
+    /// Whether it is self-contained, with tips and bases in a blob of their own because they are many
+    /// ([`PackTipsRecord`]). An earlier build does not take the pack for self-contained.
     #[serde(default, rename = "is_closed_aside", skip_serializing_if = "is_default")]
     pub has_tips_blob: bool,
-    /// Whether an earlier pack has some of the objects, too. Packs of earlier builds with such objects are not closed.
+    /// Whether an earlier pack has some of the objects, too. Packs of earlier builds with such objects are not
+    /// self-contained.
     #[serde(default, skip_serializing_if = "is_default")]
     pub has_copies: bool,
-    /// Of its objects, sorted, if there are few; empty if they are only in the index.
+    /// The ids of its objects, sorted, if there are few; empty if only the index has them.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ids: Vec<ObjectId>,
 }
@@ -261,13 +262,13 @@ impl PackRecord {
         self.ids.is_empty() || self.ids.binary_search(&id).is_ok()
     }
 
-    /// Whether the tips, wherever they are, reach every object.
+    /// Whether it is self-contained (closed under reachability), with its tips here or in a blob.
     pub fn is_reachability_closed(&self) -> bool {
         self.is_self_contained || self.has_tips_blob
     }
 }
 
-/// The objects for whose sake the others are in a pack, and commits of other packs that they build on.
+/// The tips of a pack, and the commits of other packs that it builds on.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PackTipsRecord {
     pub tips: Vec<ObjectId>,
@@ -308,8 +309,8 @@ pub struct RefNamesRecord {
     /// Names of refs that are being created, with the ids of the requests that do it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub creating: BTreeMap<String, BTreeSet<String>>,
-    /// The request that has changed the names last. So no later value is the same as an earlier one, and a request that
-    /// has looked at refs meanwhile loses its swap, also if the names are the same as before.
+    /// The request that has changed the names last. So no later value equals an earlier one. A request that has read
+    /// refs meanwhile loses its swap, even if the names are the same as before.
     #[serde(default, skip_serializing_if = "is_default")]
     pub changed_by: String,
 }

@@ -1,9 +1,9 @@
-//! The names of refs, and which requests are creating which.
+//! The names of refs, and the requests that are creating refs.
 //!
-//! Each ref has a root of its own, so that two requests can create `a` and `a/b` at the same moment, or one creates a
-//! ref while another one removes its name from the list. The names are therefore reserved in one root, by whose swap
-//! requests are ordered, before refs are created; and they are listed from that moment on. After the refs are created,
-//! one more swap releases the reservations.
+//! Each ref has a root of its own. So two requests could create `a` and `a/b` at the same moment, or one could create a
+//! ref while another removes its name from the list. Therefore names are reserved in one root before refs are created;
+//! the swaps of that root order the requests. Names are listed from that moment on. After the refs are created, one
+//! more swap releases the reservations.
 //!
 //! A reservation of a request that died is dropped once it is older than [`GRACE`]: such a request creates no ref any
 //! more, because it is too late ([`kit::gc::is_too_late`]).
@@ -18,11 +18,11 @@ use kit::store::StoreError;
 use kit::{Env, id};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most branches and tags of a repository. A request that creates one writes the list of all names anew.
+/// The most branches and tags of a repository. A request that creates one rewrites the list of all names.
 pub const MAX_NAMES: usize = 200_000;
 
-/// The refs that a repository may have: each existing ref has its name here, but a name may have no ref: one that is
-/// being created, or in stores of builds that did not forget those of deleted refs.
+/// The refs that a repository may have. Every existing ref is listed. A listed name may have no ref: the ref is being
+/// created, or an earlier build did not remove the name of a deleted ref.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RefNames {
     pub names: BTreeSet<String>,
@@ -49,7 +49,7 @@ pub struct Reservation {
 /// Why a name was not reserved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReservationError {
-    /// This other ref is in its way: as `a` is of `a/b`.
+    /// This other ref conflicts with it, as `a` with `a/b`.
     NameConflict(String),
     /// The repository has [`MAX_NAMES`].
     TooMany,
@@ -65,9 +65,9 @@ struct RefOutcomes {
 }
 
 impl Reservation {
-    /// Reserves names of refs that are about to be created, in this order; of two that conflict, the first one. Refs
-    /// that the request deletes before (`freed`) do not count as conflicts yet; see [`find_undeleted`].
-    /// Writes nothing if there are no names.
+    /// Reserves names of refs that are about to be created, in this order; of two names that conflict, only the first.
+    /// Refs that the request deletes before (`freed`) do not count as conflicts yet; see [`find_undeleted`]. Writes
+    /// nothing if there are no names.
     pub fn make(
         env: &Env,
         project: RepositoryId,
@@ -104,7 +104,7 @@ impl Reservation {
         self.refused.get(name)
     }
 
-    /// Notes that a reserved ref was created, or will not be. If neither is known, the name stays reserved.
+    /// Records that a reserved ref was created, or will not be. If neither is known, the name stays reserved.
     pub fn note_creation(&mut self, name: &str, is_created: bool) {
         if self.refusal(name).is_none() {
             let names = if is_created { &mut self.outcomes.created } else { &mut self.outcomes.refused };
@@ -112,13 +112,13 @@ impl Reservation {
         }
     }
 
-    /// Notes that a ref was deleted.
+    /// Records that a ref was deleted.
     pub fn note_deletion(&mut self, name: &str) {
         self.outcomes.deleted.insert(name.to_owned());
     }
 
-    /// Releases the reservations of refs that were created or will not be, and forgets the names of deleted refs. The
-    /// refs do not depend on it: a caller for which it fails goes on.
+    /// Releases the reservations of refs that were created or will not be, and removes the names of deleted refs. The
+    /// refs do not depend on it, so a caller goes on if it fails.
     pub fn finish_reservation(self, env: &Env, project: RepositoryId) -> Result<(), StoreError> {
         let RefOutcomes { created, refused, deleted } = self.outcomes;
         if created.is_empty() && refused.is_empty() && deleted.is_empty() {

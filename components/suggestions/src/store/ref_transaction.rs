@@ -1,6 +1,6 @@
-//! Updates of several refs, all of them or none. Each ref is locked, in the order of the names; one swap decides; then
-//! the locks are replaced by the new values, or the old ones. The next writer of
-//! the ref completes an update that broke off in between ([`super::ref_value`]).
+//! Updates of several refs, all of them or none. Each ref is locked, in the order of the names. One swap decides. Then
+//! the locks are replaced by the new values, or the old ones. If an update breaks off in between, the next writer of
+//! each ref completes it ([`super::ref_value`]).
 
 use super::key::Key;
 use super::record::{RefLockRecord, RefRecord, TransactionRecord};
@@ -16,7 +16,7 @@ use kit::store::StoreError;
 pub struct RefChange<'a> {
     /// Below `refs/`.
     pub name: &'a str,
-    /// The value that it must have; `None`: it must not be there.
+    /// The value that the ref must have; `None`: it must not exist.
     pub old: Option<ObjectId>,
     /// `None` deletes it.
     pub new: Option<ObjectId>,
@@ -27,12 +27,12 @@ pub struct RefChange<'a> {
 pub enum Conflict {
     /// The ref at this position of the list has another value.
     Moved(usize, Option<ObjectId>),
-    /// Another writer came to one of the refs before this transaction was decided.
+    /// Another writer of one of the refs aborted this transaction before it was decided.
     Aborted,
 }
 
-/// Updates refs, each of which is given once. The names of new ones must have been reserved before. An error: it is not
-/// known whether they were updated.
+/// Updates refs, each of which is given once. The names of new refs must have been reserved before. After an error, it
+/// is unknown whether they were updated.
 pub fn update_all(env: &Env, project: RepositoryId, changes: &[RefChange]) -> Result<Result<(), Conflict>, StoreError> {
     let transaction = ref_value::begin(env)?;
     let mut order: Vec<(usize, &RefChange)> = changes.iter().enumerate().collect();
@@ -49,7 +49,8 @@ pub fn update_all(env: &Env, project: RepositoryId, changes: &[RefChange]) -> Re
     let wanted = if conflict.is_none() { TransactionRecord::Committed } else { TransactionRecord::Aborted };
     let outcome = ref_value::decide(env, &transaction, wanted)?;
     for (_, change) in &order {
-        // All is decided, and readers of a locked ref see it. The next writer of the ref replaces the lock.
+        // The transaction is decided, and readers of a locked ref see that. The next writer of the ref replaces the
+        // lock.
         if let Err(error) = unlock(env, project, change.name, &transaction) {
             eprintln!("{} of repository {project} stays locked by a decided transaction: {error}", change.name);
         }
@@ -68,7 +69,6 @@ enum LockError {
     Aborted,
 }
 
-/// Locks a ref.
 fn lock(
     env: &Env,
     project: RepositoryId,
@@ -83,7 +83,7 @@ fn lock(
         }
         let refusal = |value: Option<&RefValue>| {
             let commit = value.map(|value| value.commit);
-            // The deletion of a ref that is not there succeeds, as in git.
+            // The deletion of a missing ref succeeds, as in git.
             let is_done = commit.is_none() && change.new.is_none();
             (commit != change.old).then_some(if is_done { Ok(()) } else { Err(LockError::Moved(commit)) })
         };
@@ -100,7 +100,7 @@ fn lock(
         if let Some(refusal) = refusal(current.as_ref()) {
             return Ok(Decision::Keep(refusal));
         }
-        // As before every other write of a ref: its present value is not visible any more once this is decided.
+        // As before every other write of a ref: once this is decided, its present value is not visible any more.
         if let Some(value) = &current {
             refs::record_applied_suggestions(env, value)?;
             refs::save_reflog_entry(env, project, value.commit)?;

@@ -1,6 +1,5 @@
-//! The values of refs, also of those that are updated together ([`super::ref_transaction`]). These are locked by a
-//! transaction, and one swap of the transaction's own root decides about all of them: a reader of a locked ref looks
-//! there.
+//! The values of refs. Refs that are updated together are locked by a transaction ([`super::ref_transaction`]). One
+//! swap of the transaction's own root decides about all of them, so a reader of a locked ref reads that root.
 //!
 //! A writer that finds a ref locked by an undecided transaction aborts it, so that no request that died holds up others.
 
@@ -46,7 +45,7 @@ fn value_by(record: &RefRecord, lock: &RefLockRecord, outcome: TransactionRecord
     if outcome == TransactionRecord::Committed { new } else { old }
 }
 
-/// The present value of a ref, as its record was read. 1 read if the ref is locked.
+/// The present value of a ref whose record was read. 1 read if the ref is locked.
 pub fn read_value(env: &Env, record: Option<RefRecord>) -> Result<Option<RefValue>, StoreError> {
     let Some(record) = record else { return Ok(None) };
     let Some(lock) = &record.lock else { return Ok(Some(record.into())) };
@@ -54,13 +53,13 @@ pub fn read_value(env: &Env, record: Option<RefRecord>) -> Result<Option<RefValu
     Ok(value_by(&record, lock, outcome))
 }
 
-/// How a transaction ended, or that it did not. 1 read.
+/// How a transaction ended, or that it is undecided. 1 read.
 pub fn read_outcome(env: &Env, transaction: &str) -> Result<TransactionRecord, StoreError> {
-    // Garbage collection has removed it, so it has no locks.
+    // If garbage collection has removed the transaction, it has no locks.
     Ok(root::read(&*env.store, &transaction_key(transaction))?.unwrap_or(TransactionRecord::Aborted))
 }
 
-/// The same for a writer: an undecided transaction is aborted.
+/// As [`read_value`], for a writer: aborts an undecided transaction.
 pub fn resolve_value(env: &Env, record: Option<RefRecord>) -> Result<Option<RefValue>, StoreError> {
     let Some(record) = record else { return Ok(None) };
     let Some(lock) = &record.lock else { return Ok(Some(record.into())) };
@@ -81,7 +80,7 @@ pub fn begin(env: &Env) -> Result<String, StoreError> {
     Ok(id)
 }
 
-/// Decides a transaction, unless it is decided. Returns how it is.
+/// Decides a transaction, unless it is decided already. Returns the decision.
 pub fn decide(env: &Env, transaction: &str, wanted: TransactionRecord) -> Result<TransactionRecord, StoreError> {
     root::update(env, &transaction_key(transaction), |outcome: Option<TransactionRecord>| match outcome {
         Some(TransactionRecord::Undecided) if gc::is_too_late(env) && wanted == TransactionRecord::Committed => {

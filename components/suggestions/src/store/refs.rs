@@ -1,10 +1,9 @@
 //! Refs: the branches and tags of a repository.
 //!
-//! A commit of suggestions and the fact that they are applied must become visible together. Only one
-//! root can be swapped at once, so the ref of the branch names the suggestions that its last commit
-//! applied, and the next request that moves the ref first writes a record for each of them. A
-//! suggestion is therefore applied if it has a record or if the head of its branch names it, at every
-//! moment and after every crash.
+//! A commit of suggestions and the fact that they are applied must become visible together. Only one root can be
+//! swapped at once, so the ref of the branch names the suggestions that its last commit applied. The next request that
+//! moves the ref first writes a record for each of them. At every moment and after every crash, a suggestion is applied
+//! if it has a record, or if the head of its branch names it.
 
 use super::applied::{self, AppliedCommit};
 use super::json_blob;
@@ -76,9 +75,9 @@ pub fn record_applied_suggestions(env: &Env, value: &RefValue) -> Result<(), Sto
     Ok(())
 }
 
-/// Records the value of a ref before it is moved to a commit whose history may not contain that value.
-/// Garbage collection keeps objects that reflog entries reach, so it misses no commit that moves from one ref
-/// to another meanwhile, and removes nothing below a commit that a concurrent request builds on.
+/// Records the value of a ref before it is moved to a commit whose history may not contain that value. Garbage
+/// collection keeps objects that reflog entries reach. So it misses no commit that moves from one ref to another
+/// meanwhile, and removes nothing below a commit that a concurrent request builds on.
 pub fn save_reflog_entry(env: &Env, project: RepositoryId, commit: ObjectId) -> Result<(), StoreError> {
     json_blob::write(env, &Key::ReflogEntry(&env.with_current_time().id()), &ReflogRecord::new(project, commit))
 }

@@ -1,7 +1,7 @@
-//! The compressors and the decompressor of an instance. Each has several blocks of memory, of up to 128 KiB.
-//! If every object had new ones, data that is cached between two objects would lie in the gaps that they leave,
-//! and the next ones would not fit there: a component's memory never shrinks, so it would grow with each
-//! object until it is full.
+//! The zlib compressors and the decompressor of an instance, which both `inflate` modules use. Each has several blocks
+//! of memory, of up to 128 KiB. If every object had new ones, data that is cached between two objects would lie in the
+//! gaps that they leave, and the next ones would not fit there. A component's memory never shrinks, so it would grow
+//! with each object until it is full.
 
 use crate::git::ObjectKind;
 use flate2::{Compress, Compression, Decompress, FlushCompress, Status};
@@ -28,19 +28,18 @@ impl Compressors {
     }
 }
 
-/// The instance's compressors, in any state. While another writer has them, new ones take their place.
+/// The instance's compressors, in any state; new ones while another writer has them.
 pub fn compressors(env: &Env) -> Rc<RefCell<Compressors>> {
     take_unused(env, || Compressors { trees: Compress::new(TREE_LEVEL, true), others: Compress::new(LEVEL, true) })
 }
 
-/// The instance's decompressor of zlib streams, in any state. While another reader has it, a new one takes
-/// its place.
+/// The instance's decompressor of zlib streams, in any state; a new one while another reader has it.
 pub fn decompressor(env: &Env) -> Rc<RefCell<Decompress>> {
     take_unused(env, || Decompress::new(true))
 }
 
-/// Up to so many bytes are stored as they are: most deltas of an applied suggestion have fewer, which mostly are ids. A
-/// compressor clears 128 KiB of tables before each stream, which takes longer than all else that is done to them.
+/// Up to so many bytes are stored without compression: most deltas of an applied suggestion have fewer bytes, mostly
+/// ids. A compressor clears 128 KiB of tables before each stream, which would take longer than everything else.
 const MAX_STORED: usize = 64;
 
 /// Appends the zlib stream of some bytes.

@@ -29,8 +29,8 @@ use kit::store::StoreError;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A suggestion, and what of its discussion is needed: a whole one of each suggestion would be the same text again and
-/// again.
+/// A suggestion, and the needed parts of its discussion. With whole discussions, a batch could have the same text many
+/// times.
 struct BatchItem {
     suggestion: Suggestion,
     author: UserKey,
@@ -39,8 +39,8 @@ struct BatchItem {
     file: CommentedFile,
 }
 
-/// Text of the discussions that the suggestions of one batch are in, in bytes. Each of them is in memory until it says
-/// which commit applied its suggestions.
+/// The most text of the discussions of one batch, in bytes. Each discussion is in memory until it has a note about the
+/// commit.
 const MAX_DISCUSSIONS: usize = 64 << 20;
 
 /// The blob of each file at the head, by its path there, and the replacements of its lines.
@@ -82,8 +82,8 @@ pub struct SuggestionBatch<'a> {
     context: &'a RequestContext,
     /// By id.
     items: Vec<BatchItem>,
-    /// Their discussions, each once. They were read before anything is written: a request that lost a swap waits for a
-    /// flush before its next read.
+    /// The discussions of the suggestions, each once. They are read before the first write, because a request that lost
+    /// a swap waits for a flush before its next read.
     discussions: Vec<DiscussionUpdate>,
     merge_requests: MergeRequests,
     /// The source repository of the first suggestion's merge request.
@@ -97,9 +97,8 @@ pub struct SuggestionBatch<'a> {
 }
 
 impl<'a> SuggestionBatch<'a> {
-    /// Loads the suggestions and authorizes the caller: 404 with `not_found` unless each of the suggestions
-    /// exists and each is given once; 403 if the caller may not read the merge request of one of them, or not
-    /// push to its source branch.
+    /// Loads the suggestions and authorizes the caller. 404 with `not_found` unless every suggestion exists and is
+    /// given once. 403 if the caller may not read the merge request of a suggestion, or not push to its source branch.
     pub fn load(context: &'a RequestContext, ids: &[u64], not_found: &str) -> Result<Self, Error> {
         let env = &context.env;
         let not_found = || Error::message(StatusCode::NOT_FOUND, not_found);
@@ -187,12 +186,12 @@ impl<'a> SuggestionBatch<'a> {
         applied::save(env, &ids, &AppliedCommit { commit, operation: self.operation.clone() })?;
         let discussions = std::mem::take(&mut self.discussions);
         self.add_system_notes(commit, discussions)?;
-        // No merge request is merged: the head of none is a commit that was made just now.
+        // The move merges no merge request: no other branch has the commit that was made just now.
         Ok(shown)
     }
 
-    /// Says in each discussion which commit applied its suggestions. If this request dies before, the discussion
-    /// lacks that note, and its suggestions are applied all the same.
+    /// Adds a note to each discussion about the commit that applied its suggestions. If the request dies before, the
+    /// discussion lacks the note, but its suggestions are applied.
     fn add_system_notes(&self, commit: ObjectId, discussions: Vec<DiscussionUpdate>) -> Result<(), Error> {
         let author = self.context.caller.user_or_401()?.key();
         let env = &self.context.env;
@@ -221,8 +220,8 @@ impl<'a> SuggestionBatch<'a> {
         Ok(())
     }
 
-    /// Makes the commit on top of `head` and writes its objects. Called again if the branch moves before
-    /// the ref is swapped, and then `is_repeated`. `shown` becomes the JSON of the suggestions.
+    /// Makes the commit on top of `head` and writes its objects. Called again, with `is_repeated`, if the branch moves
+    /// before the ref is swapped. Sets `shown` to the JSON of the suggestions.
     fn commit_on(
         &self,
         head: Option<RefValue>,
@@ -265,7 +264,7 @@ impl<'a> SuggestionBatch<'a> {
         let root = trees.last().map(|(tree, _)| tree.id).ok_or_else(|| Error::internal("a commit without a tree"))?;
         let (committer, authors) = (self.context.caller.user_or_401()?, self.authors()?);
         let message = self.render_message(message, edits.keys().map(String::as_str).collect(), &authors)?;
-        // As in the reference service: of suggestions by several people, who applies them is the author.
+        // As in the reference service: if several users made the suggestions, the applying user is the author.
         let author = if let [Some(author)] = &authors[..] { author } else { committer };
         let [author, committer] = [author, committer].map(|user| self.signature(user));
         let contents = Commit::render(root, head.commit, &author, &committer, &message);
@@ -288,7 +287,7 @@ impl<'a> SuggestionBatch<'a> {
         if let Some(head) = head.filter(|head| head.operation == self.operation) {
             return Ok(Some(head.commit));
         }
-        // If another request has moved the branch on since, it has recorded which suggestions this one applied.
+        // A request that has moved the branch since has recorded the suggestions that this request applied.
         let Some(first) = self.items.first() else { return Ok(None) };
         let applied = applied::read(&self.context.env, first.suggestion.id)?;
         Ok(applied.filter(|applied| applied.operation == self.operation).map(|applied| applied.commit))

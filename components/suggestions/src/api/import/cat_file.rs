@@ -3,7 +3,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 use kit::{Body, Error};
 
-/// The longest line, in bytes: more than twice that of an id, a type and a size.
+/// The longest line, in bytes: more than twice the length of an id, a type and a size.
 const MAX_LINE: usize = 200;
 
 /// Reads a body as it streams in.

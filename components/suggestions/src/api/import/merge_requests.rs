@@ -27,17 +27,17 @@ const NO_LOCK: &str = "discussion_locked is not supported by this server: who ma
 /// The longest line, in bytes. It bounds the memory of an import of any size.
 const MAX_LINE: usize = 4 << 20;
 
-/// The most lines of a batch. It has at most [`MAX_LINE`] bytes beside its last line.
+/// The most lines of a batch. Without its last line, a batch has at most [`MAX_LINE`] bytes.
 const MAX_BATCH: usize = 100;
 
-/// The largest iid. A merge request that is made here gets the next one.
+/// The largest iid. A merge request that is made here gets the next iid.
 const MAX_IID: u64 = i64::MAX as u64;
 
 /// The longest name of a commit, in bytes.
 const MAX_SHA: usize = 64;
 
-/// `POST /import/suggestions`. A bad line changes nothing, and the others are applied. They are applied in batches, so
-/// that a caller who is no administrator any more by the time that a batch has arrived changes nothing with it.
+/// `POST /import/suggestions`. A bad line changes nothing; the others are applied, in batches. If the caller is no
+/// administrator any more when a batch has arrived, the batch changes nothing.
 pub async fn merge_requests(context: &mut RequestContext, body: Body) -> Result<Response, Error> {
     access::require_admin(context)?;
     let mut report = ImportReport::default();
@@ -123,7 +123,7 @@ struct Fields {
 }
 
 impl Fields {
-    /// An error if a text is too long. Lists of merge requests have all of these texts.
+    /// Fails if a text is too long. Lists of merge requests show all of these texts.
     fn check_lengths(&self) -> Result<(), String> {
         if let Some(why) = self.title.as_deref().and_then(text_limit::find_excess_of_title) {
             return Err(format!("title {why}"));
@@ -154,14 +154,14 @@ fn deserialize_present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Opti
     Option::deserialize(from).map(Some)
 }
 
-/// What a line changes.
+/// The change that a line asks for.
 struct ParsedLine<P = ProjectKey> {
     /// The target project.
     project: P,
     iid: u64,
     /// `None` if it is deleted.
     merge_request: Option<MergeRequest>,
-    /// Whether only members may comment at the service that it comes from.
+    /// Whether only members may comment in the service that the line comes from.
     is_locked: bool,
 }
 
@@ -173,7 +173,7 @@ fn read(env: &Env, line: &[u8]) -> Result<Result<ParsedLine, String>, StoreError
     };
     let incarnation = match project::existence(env, project)? {
         Existence::Present(incarnation) => incarnation,
-        // The project may come later.
+        // The project may be imported later.
         Existence::Unknown => Incarnation::default(),
         Existence::Deleted => return Ok(Err(format!("project {project} was deleted"))),
     };
@@ -187,7 +187,7 @@ fn read(env: &Env, line: &[u8]) -> Result<Result<ParsedLine, String>, StoreError
     Ok(Ok(ParsedLine { project: ProjectKey { id: project, incarnation }, iid, merge_request, is_locked }))
 }
 
-/// A line with the id of the project. The source and the author of the merge request are named by their ids alone.
+/// Parses a line. The project, the source and the author have only their ids yet.
 fn parse(line: &[u8]) -> Result<ParsedLine<u64>, String> {
     // serde would accept an array, too, as the fields of a struct in order.
     if !line.starts_with(b"{") {

@@ -29,10 +29,10 @@ struct CommitIds {
     ids: Vec<ObjectId>,
 }
 
-/// `POST /import/suggestions/:project/pack`. The body is a pack, whose deltas may be of objects that the repository
-/// has. All of it becomes visible at once; nothing if the body breaks off. 400 if it is no pack, or an object that it
-/// needs is missing: a history is sent in parts, the oldest first. Objects with the faults of old programs are
-/// accepted, unlike those of a push.
+/// `POST /import/suggestions/:project/pack`. The body is a pack, which may be thin: the repository may have the bases
+/// of its deltas. All of it becomes visible at once, or nothing if the body breaks off. 400 if it is no pack or lacks
+/// an object that it needs: a client sends a history in parts, the oldest first. Unlike a push, it may have objects
+/// with the faults of old programs.
 pub async fn pack(context: &mut RequestContext, id: &str, mut body: Body) -> Result<Response, Error> {
     let (env, project) = (&context.env.clone(), access::importable_repository(context, id)?);
     let mut receiver = PackReceiver::new(env, project, PackOrigin::Import);

@@ -53,7 +53,7 @@ struct RefUpdateReport {
     /// Refs that had the new value already.
     unchanged: u64,
     failed: Vec<RejectedRefUpdate>,
-    /// Refs that are neither created nor moved, because clients read their names as something else.
+    /// Refs that are not created or moved, because their names are ambiguous.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left_out: Vec<RejectedRefUpdate>,
 }
@@ -64,10 +64,10 @@ struct RejectedRefUpdate {
     error: String,
 }
 
-/// `POST /import/suggestions/:project/refs`: updates each branch or tag that has the value that the client
-/// expects. Unreachable loose objects are removed after a day, so the new value must be in a pack, or reached by an
-/// existing ref, or a commit or tag object that was uploaded within the last twelve hours, together with everything
-/// that it reaches and no ref does.
+/// `POST /import/suggestions/:project/refs`: updates each branch or tag that has the value that the client expects.
+/// Unreachable loose objects are swept after a day, so the new value must be protected. It is in a pack, or an existing
+/// ref reaches it, or it is a commit or tag that was uploaded within the last twelve hours. Such a commit or tag must
+/// have been uploaded with everything that it reaches and no ref does.
 pub async fn refs(context: &mut RequestContext, id: &str, body: Body) -> Result<Response, Error> {
     let project = access::importable_repository(context, id)?;
     let body = body.collect(MAX_BODY).await?;
@@ -88,7 +88,7 @@ pub async fn refs(context: &mut RequestContext, id: &str, body: Body) -> Result<
     let report = RefUpdateReport { left_out: updates.refs.iter().filter_map(left_out).collect(), ..Default::default() };
     let mut updates = updates.refs;
     updates.retain(|update| left_out(update).is_none());
-    // A deleted ref is not in the way of a new one.
+    // Deletions come first: a deleted ref does not conflict with a new one.
     updates.sort_by_key(|update| update.new.is_some());
     let valid = || updates.iter().filter(|update| is_branch_or_tag(&update.name));
     let new: Vec<&str> = valid().filter(|update| update.is_creation()).map(|update| update.name.as_str()).collect();
@@ -101,7 +101,7 @@ pub async fn refs(context: &mut RequestContext, id: &str, body: Body) -> Result<
     let mut import = RefImport { env, project, names, freed, unprotected, report, moved: Vec::new() };
     let applied = updates.iter().try_for_each(|update| import.apply(update));
     let RefImport { names, report, moved, .. } = import;
-    // Also after an error: refs that were moved before it stay moved. Nor do errors of these steps undo the moves.
+    // Also after an error, because earlier moves stay. An error of these steps undoes no move.
     if let Err(error) = names.finish_reservation(env, project) {
         eprintln!("the names of refs of repository {project} stay reserved: {error}");
     }
@@ -111,14 +111,14 @@ pub async fn refs(context: &mut RequestContext, id: &str, body: Body) -> Result<
     Ok(Response::ok(&report))
 }
 
-/// Updates of refs, of which some are done.
+/// Updates of refs, in progress.
 struct RefImport<'a> {
     env: &'a Env,
     project: RepositoryId,
     names: Reservation,
     /// The refs that the request deletes.
     freed: BTreeSet<&'a str>,
-    /// The new values that are not there, or may be swept.
+    /// The new values that are missing, or may be swept.
     unprotected: HashSet<ObjectId>,
     report: RefUpdateReport,
     moved: Vec<BranchUpdate>,

@@ -107,8 +107,8 @@ pub fn answer_v0(env: &Env, project: &Project, body: &[u8]) -> Result<Result<Bod
     Ok(Ok(stream(out, pack, &fetch)))
 }
 
-/// A want that is a commit or tag which no ref has, or that the repository does not have. Trees and blobs are given,
-/// because clients of a partial clone ask for them by their ids, which cannot be guessed.
+/// A want that is missing, or a commit or tag that no ref reaches. Trees and blobs are sent without that check: clients
+/// of a partial clone ask for them by their ids, which cannot be guessed.
 fn unreachable_want(
     env: &Env,
     project: &Project,
@@ -134,8 +134,8 @@ fn unreachable_want(
     Ok(fetch.wants.iter().copied().find(|want| unreached.contains(want)))
 }
 
-/// Of the haves that are in no pack, so many are looked for among the loose objects: the newest ones. A client names a
-/// thousand and more commits that the repository does not have.
+/// How many haves that are in no pack are searched among the loose objects, the newest first. A client may name a
+/// thousand and more commits that the repository lacks.
 const MAX_LOOSE_HAVES: usize = 256;
 
 /// The client's haves that are commits or tags of the repository.
@@ -198,7 +198,7 @@ fn acknowledge_v0(out: &mut Vec<u8>, fetch: &FetchRequest, common: &BTreeSet<Obj
     }
 }
 
-/// Without an end of line, as git writes them: libgit2 refuses one.
+/// The lines have no line feed, as git writes them: libgit2 refuses one.
 fn write_shallow(out: &mut Vec<u8>, update: &ShallowUpdate) {
     for id in &update.shallow {
         pktline::write_text(out, &format!("shallow {id}"));
@@ -259,7 +259,7 @@ fn stream(head: Vec<u8>, pack: PackStream, fetch: &FetchRequest) -> Body {
     }
     pktline::write_flush(&mut end);
     let mut failed = false;
-    // A body that broke off must not look like one that ended.
+    // A body that breaks off must not look complete.
     let whole = std::iter::once::<Chunk>(Ok(head.into())).chain(in_side_band(pack, size)).chain([Ok(Bytes::from(end))]);
     Body::pull(whole.map_while(move |chunk| {
         let is_first_failure = chunk.is_err() && !failed;

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashSet};
 /// Why a request cannot be served, in words for the client.
 pub type Refusal = String;
 
-/// Which objects a client does not want at first.
+/// Which objects a partial clone leaves out at first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Filter {
     NoBlobs,
@@ -79,7 +79,7 @@ pub struct ListRequest {
     pub symrefs: bool,
     pub peel: bool,
     pub unborn: bool,
-    /// Of the names that are listed; none: all are.
+    /// The prefixes of the listed names; empty: all names are listed.
     pub prefixes: HashSet<Vec<u8>>,
 }
 
@@ -229,7 +229,7 @@ impl FetchRequest {
         }
     }
 
-    /// Takes a line that both versions have; false if it is another one.
+    /// Parses a line that both protocol versions have; false if it is another line.
     fn parse_id_line(&mut self, line: &[u8]) -> Result<bool, Refusal> {
         let Some((key, value)) = line.iter().position(|byte| *byte == b' ').map(|at| line.split_at(at)) else {
             return Ok(false);

@@ -1,5 +1,5 @@
-//! A pack as it is sent. Entries are copied as they are stored; only a delta whose base is not sent, and a loose
-//! object, are compressed anew.
+//! A pack as it is sent. Entries are copied as they are stored. Only a delta whose base is not sent, and a loose
+//! object, are compressed again.
 
 use crate::git::pack_entry::{EntryKind, begins_whole_object, write_header};
 use crate::git::{ObjectId, pktline};
@@ -17,17 +17,17 @@ use std::cell::RefCell;
 use std::collections::{HashSet, VecDeque};
 use std::rc::Rc;
 
-/// The size of a part of the stream, about, in bytes.
+/// The approximate size of a part of the stream, in bytes.
 const PART: usize = 128 << 10;
 
 /// The contents of a pack that is sent.
 pub enum Contents {
-    /// Every entry of these packs of the list.
+    /// Every entry of every listed pack.
     WholePacks,
     Objects(Vec<ObjectId>),
 }
 
-/// Where the stream goes on.
+/// The next step of the stream.
 enum Step {
     Header,
     /// A range of a stored pack.
@@ -35,7 +35,7 @@ enum Step {
         pack: usize,
         next: u64,
         end: u64,
-        /// Whether it begins with an entry that the index takes for an object that is stored whole.
+        /// Whether it begins with an entry that, by the index, is a whole object and no delta.
         is_whole: bool,
     },
     /// The contents of a loose object.
@@ -177,7 +177,7 @@ impl PackStream {
     /// Begins an object that is in none of the listed packs.
     fn begin_loose(&self, id: ObjectId, out: &mut Vec<u8>) -> Result<Step, StoreError> {
         let Some(contents) = LooseStream::open(&self.env, self.project, id)? else {
-            // It was moved to a newer pack meanwhile.
+            // The object was moved to a newer pack meanwhile.
             self.write_recompressed(id, out)?;
             return Ok(Step::Next);
         };

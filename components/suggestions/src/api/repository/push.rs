@@ -14,8 +14,8 @@ use kit::store::StoreError;
 use kit::{Env, Error, Request, Response};
 use std::collections::BTreeSet;
 
-/// The largest push whose body is compressed as a whole, in bytes, decompressed: clients have such a body in memory.
-/// The objects of larger ones are compressed, each by itself.
+/// The largest push whose body is compressed as a whole, in decompressed bytes: clients have such a body in memory. In
+/// larger pushes, only each object is compressed.
 const MAX_COMPRESSED_PUSH: u64 = 1 << 30;
 
 /// `POST git-receive-pack`.
@@ -69,8 +69,8 @@ fn refusal(why: &BadPack, push: &PushCommands) -> Refusal {
     }
 }
 
-/// Stores the pack, which is not readable yet; `None` if there is nothing new in it. The inner error says what is wrong
-/// with it.
+/// Stores the pack, which is not readable yet; `None` if it has nothing new. The inner error says what is wrong with
+/// it.
 async fn receive_pack(
     env: &Env,
     project: RepositoryId,

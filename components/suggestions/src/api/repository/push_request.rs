@@ -13,14 +13,14 @@ pub const MAX_COMMANDS: usize = 10_000;
 pub const MAX_OPTIONS: usize = 1_000;
 pub const MAX_OPTION_BYTES: usize = 64 << 10;
 
-/// A ref as the client wants it.
+/// A command of a push: the change of one ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefCommand {
     /// The whole name, `refs/heads/main`.
     pub name: String,
-    /// Where the client believes it to stand; `None`: it is not there.
+    /// The value that the client expects; `None`: the ref does not exist.
     pub old: Option<ObjectId>,
-    /// `None`: it is to be deleted.
+    /// The new value; `None` deletes the ref.
     pub new: Option<ObjectId>,
 }
 
@@ -28,17 +28,17 @@ pub struct RefCommand {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct PushCommands {
     pub commands: Vec<RefCommand>,
-    /// There are more than [`MAX_COMMANDS`], of which `commands` has the first ones.
+    /// Whether there are more than [`MAX_COMMANDS`]; `commands` has the first of them.
     pub has_too_many: bool,
-    /// There are more options than [`MAX_OPTIONS`], or they are longer than [`MAX_OPTION_BYTES`].
+    /// Whether there are more options than [`MAX_OPTIONS`], or they are longer than [`MAX_OPTION_BYTES`].
     pub has_too_many_options: bool,
     /// Whole names that are not UTF-8, and are refused.
     pub unreadable: Vec<Vec<u8>>,
-    /// The client's history ends somewhere, so its pack may, too.
+    /// Whether the client's history is shallow, so that its pack may lack parents, too.
     pub is_shallow: bool,
     pub reports_status: bool,
     pub side_band: bool,
-    /// All refs are to be moved, or none.
+    /// Whether all refs are to be moved, or none.
     pub is_atomic: bool,
 }
 
@@ -103,8 +103,8 @@ impl PushReader {
                 None if is_first && !push.is_shallow => return Ok(push),
                 None => return Err(broken()),
             };
-            // These lines come before the commands, and have no capabilities. All the same, the pack is checked to be
-            // complete.
+            // These lines come before the commands, and have no capabilities. The pack is checked to be complete
+            // nevertheless.
             if line.starts_with(b"shallow ") {
                 push.is_shallow = true;
                 continue;
@@ -122,7 +122,7 @@ impl PushReader {
             }
             is_first = false;
             let command = parse_command(command).ok_or_else(broken)?;
-            // The rest is read all the same: git shows the reason only if it is in the report, which is the response.
+            // The rest is read nevertheless, because git shows a reason only if the response is a report.
             push.has_too_many = push.commands.len() + push.unreadable.len() >= MAX_COMMANDS;
             match command {
                 _ if push.has_too_many => {}
@@ -136,8 +136,8 @@ impl PushReader {
         Ok(push)
     }
 
-    /// Reads past the options, which mean nothing here. Returns whether they are more than a push may have; then they
-    /// are read all the same, for the reason above.
+    /// Skips the options, which mean nothing here. Returns whether they are more than a push may have. Even then they
+    /// are all read, because git shows a reason only if the response is a report.
     async fn skip_options(&mut self) -> Result<bool, Error> {
         let (mut count, mut bytes) = (0_usize, 0_usize);
         while let PushPacket::Data(option) = self.packet().await?.ok_or_else(broken)? {

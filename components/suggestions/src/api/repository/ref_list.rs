@@ -14,8 +14,8 @@ const AGENT: &str = concat!("agent=hexad/", env!("CARGO_PKG_VERSION"));
 
 /// The refs of a repository at one moment.
 pub struct RefList {
-    /// The ref that HEAD points to: the project's default branch, or the one that the imported repository had
-    /// checked out, or any. It need not exist.
+    /// The ref that HEAD points to: the project's default branch, or the branch that the imported repository had
+    /// checked out, or any branch. It need not exist.
     pub head: String,
     /// By name, below `refs/`.
     pub refs: Vec<(String, ObjectId)>,

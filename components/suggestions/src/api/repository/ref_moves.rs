@@ -1,4 +1,4 @@
-//! The branches and tags that a push moves: whether it may, and that it does.
+//! Checks and carries out the commands of a push, each of which moves a branch or tag.
 
 use super::push_request::{MAX_COMMANDS, MAX_OPTION_BYTES, MAX_OPTIONS, PushCommands, RefCommand};
 use crate::api::access::PushableRepository;
@@ -36,7 +36,7 @@ pub fn explain(reason: &str, explanation: &str) -> Refusal {
 /// The outcome of each command, in their order.
 pub type Outcomes = Vec<(String, Result<(), Refusal>)>;
 
-/// Whether each command may be carried out, as far as the repository need not be read for it.
+/// Checks each command, as far as this takes no read of the repository.
 pub fn check_commands(repository: &PushableRepository, push: &PushCommands) -> Outcomes {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for command in &push.commands {
@@ -63,7 +63,7 @@ pub fn check_commands(repository: &PushableRepository, push: &PushCommands) -> O
     outcomes
 }
 
-/// If one of the outcomes is a refusal, makes one of the others, too.
+/// Refuses all commands if one of them was refused.
 fn refuse_all_unless_ok(outcomes: &mut Outcomes) {
     if outcomes.iter().any(|(_, outcome)| outcome.is_err()) {
         refuse_all(outcomes);
@@ -116,8 +116,8 @@ fn check_command(repository: &PushableRepository, command: &RefCommand) -> Resul
     }
 }
 
-/// Carries out the commands that were not refused so far: each by itself, or all together. Marks the merge requests as
-/// merged whose head a moved branch contains.
+/// Carries out the commands that were not refused so far: one after the other, or all together if the push is atomic.
+/// Marks the merge requests as merged whose head a moved branch contains.
 pub fn move_refs(
     env: &Env,
     repository: &PushableRepository,
@@ -131,7 +131,7 @@ pub fn move_refs(
     merge_detection::before_deletions(env, repository.id(), deleted)?;
     let moved = if push.is_atomic { moves.move_together(outcomes) } else { moves.move_each(outcomes) };
     let RefMoves { names, moved: updates, .. } = moves;
-    // Also after an error: refs that were moved before it stay moved. Nor do errors of these steps undo the moves.
+    // Also after an error, because earlier moves stay. An error of these steps undoes no move.
     if let Err(error) = merge_detection::after_updates(env, repository.id(), &updates, repository.user.as_ref()) {
         eprintln!("which merge requests a push to repository {} merges is not known: {error}", repository.id());
     }
@@ -146,9 +146,9 @@ struct RefMoves<'a> {
     repository: &'a PushableRepository,
     commands: &'a [RefCommand],
     names: Reservation,
-    /// The refs that the push deletes, if each is moved by itself.
+    /// The refs that the push deletes; empty if the push is atomic.
     freed: BTreeSet<&'a str>,
-    /// The new values that are not there, or may be swept.
+    /// The new values that are missing, or may be swept.
     unprotected: HashSet<ObjectId>,
     history: History<'a>,
     moved: Vec<BranchUpdate>,
@@ -246,7 +246,7 @@ impl<'a> RefMoves<'a> {
         self.moved.extend(branch_update(command).filter(|_| is_moved));
     }
 
-    /// Whether the repository has a reason against a move.
+    /// Checks a move against the repository.
     fn check(&mut self, command: &RefCommand) -> Result<Result<(), Refusal>, Error> {
         let project = self.repository.id();
         let Some(new) = command.new else { return Ok(Ok(())) };
@@ -308,7 +308,7 @@ fn unexpected_value(current: Option<ObjectId>) -> Refusal {
     refuse(format!("failed to update ref: it {stands}; fetch first"))
 }
 
-/// Moves a ref that is where the client believes it to be.
+/// Moves a ref that has the value that the client expects.
 fn move_ref(env: &Env, project: RepositoryId, command: &RefCommand) -> Result<Result<(), Refusal>, Error> {
     let operation = env.id();
     let outcome = refs::update(env, project, name(command), |value: Option<RefValue>| {
@@ -317,7 +317,7 @@ fn move_ref(env: &Env, project: RepositoryId, command: &RefCommand) -> Result<Re
             return Ok::<_, StoreError>(Decision::Keep(Ok(())));
         }
         if current.is_none() && command.new.is_none() {
-            // The deletion of a ref that is not there succeeds, as in git.
+            // The deletion of a missing ref succeeds, as in git.
             return Ok(Decision::Keep(Ok(())));
         }
         if current != command.old {

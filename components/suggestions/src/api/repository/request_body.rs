@@ -1,4 +1,4 @@
-//! Bodies that the client may have compressed: git those of a fetch, and JGit also those of a push.
+//! Bodies that a client may compress: git compresses those of a fetch, JGit also those of a push.
 
 use bytes::Bytes;
 use flate2::write::GzDecoder;
@@ -20,15 +20,15 @@ struct Gunzip {
     decoder: GzDecoder<Vec<u8>>,
     /// The part of the last chunk that was not decompressed yet.
     rest: Bytes,
-    /// The most bytes that the body may have, decompressed, and how many of them it has not had yet.
+    /// The most decompressed bytes of the body, and how many of them are left.
     limit: u64,
     left: u64,
     is_finished: bool,
 }
 
 impl RequestBody {
-    /// Takes the body out of a request. If it is compressed, it may have `limit` bytes, decompressed; otherwise the
-    /// host bounds it. 415 if it has an encoding other than gzip.
+    /// Takes the body out of a request. A compressed body may have `limit` decompressed bytes; the host bounds any
+    /// other body. 415 if it has an encoding other than gzip.
     pub fn of(request: &mut Request, limit: u64) -> Result<Self, Error> {
         let encoding = request.headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("unknown"));
         let gzip = match encoding {

@@ -4,7 +4,7 @@ use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use kit::{Body, Error, Response};
 
-/// 200 with a body of this media type, which no cache may use again.
+/// 200 with a body of this media type, which a cache may not use again.
 pub fn git_response(media_type: &'static str, body: Body) -> Response {
     let mut response = Response::new(StatusCode::OK);
     response.body = body;

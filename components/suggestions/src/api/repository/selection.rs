@@ -1,4 +1,4 @@
-//! Which objects a client needs: those that its wants reach and its haves do not.
+//! Which objects a client needs: its wants reach them, and its haves do not.
 
 use super::fetch_request::{Deepening, FetchRequest, Filter, Refusal};
 use crate::git::{Commit, ObjectId, ObjectKind, Tree};
@@ -10,7 +10,7 @@ use kit::store::StoreError;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 
-/// How the client's history changes where it ends.
+/// How the shallow boundary of the client's history changes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ShallowUpdate {
     /// Commits that the client gets without their parents.
@@ -21,7 +21,7 @@ pub struct ShallowUpdate {
     included: HashSet<ObjectId>,
 }
 
-/// How many trees of commits that the client has are compared with a tree that is sent without its history.
+/// How many of the client's trees are compared with a tree that is sent without its history.
 const MAX_COMPARED: usize = 4;
 
 /// The depth with which clients ask for the whole history, also where their wants do not lead (`--unshallow`).
@@ -82,7 +82,7 @@ pub fn deepen(
         }
     }
     if is_relative {
-        // Of other wants, the whole history down to an end of the client's.
+        // Other wants get their whole history, down to the client's shallow boundary.
         let is_end = |id: &ObjectId| {
             update.shallow.contains(id) || request.shallow.contains(id) && !update.unshallow.contains(id)
         };
@@ -103,15 +103,15 @@ fn wanted_commits(history: &mut History, request: &FetchRequest) -> Result<Vec<O
     Ok(commits)
 }
 
-/// The commits at which the client's history ends and that the wants or the refs reach: only their history is told, as
-/// by git. The refs are read if the wants do not reach all.
+/// The client's shallow commits that the wants or the refs reach. As in git, the response is only about these. The refs
+/// are read only if the wants do not reach all.
 fn reached_shallow(
     env: &Env,
     project: RepositoryId,
     history: &mut History,
     request: &FetchRequest,
 ) -> Result<Vec<ObjectId>, StoreError> {
-    // Those of other repositories, which the client has fetched from, too, are reached by nothing.
+    // The client may have fetched from other repositories; nothing here reaches their shallow commits.
     let mut known = Vec::new();
     for id in &request.shallow {
         known.extend(history.commit(*id)?.map(|_| *id));
@@ -187,7 +187,7 @@ pub struct Selection<'a> {
     filter: Option<Filter>,
     /// In the order in which they are sent.
     pub objects: Vec<ObjectId>,
-    /// The same, and trees that were visited.
+    /// The selected objects and the visited trees.
     seen: HashSet<ObjectId>,
 }
 
@@ -196,7 +196,8 @@ impl<'a> Selection<'a> {
         Selection { env, project, filter, objects: Vec::new(), seen: HashSet::new() }
     }
 
-    /// Selects the objects that the request asks for, each of which the repository has, or a ref names. `common` are the haves that the repository has.
+    /// Selects the objects that the request asks for. The repository has each want, or a ref names it. `common` are the
+    /// haves that the repository has.
     pub fn select(
         &mut self,
         history: &mut History,
@@ -263,7 +264,7 @@ impl<'a> Selection<'a> {
         Ok(())
     }
 
-    /// Adds a tree and everything in it, but for entries that one of the trees `olds` has at the same place.
+    /// Adds a tree and everything in it, except entries that one of the trees `olds` has at the same path.
     fn add_tree(&mut self, root: ObjectId, olds: Vec<ObjectId>, depth: u64) -> Result<(), StoreError> {
         let mut pending = vec![(root, olds, depth)];
         while let Some((id, olds, depth)) = pending.pop() {
@@ -332,7 +333,7 @@ fn select_commits(
             queue.push(history, peeled.target)?;
         }
     }
-    // Shallow commits of the client whose parents are asked for, and which were not visited yet.
+    // The client's shallow commits whose parents are requested, and which were not visited yet.
     let mut ends: HashSet<ObjectId> = HashSet::new();
     for id in client_shallow.iter().filter(|id| shallow.is_some_and(|shallow| shallow.included.contains(*id))) {
         had.insert(*id);
@@ -370,7 +371,7 @@ fn select_commits(
             break;
         }
     }
-    // A parent that is newer than its child may have been found to be known too late.
+    // By its date, a parent may be newer than its child, so the walk may learn too late that the client has it.
     selected.retain(|(id, _)| !had.contains(id));
     let mut known = had;
     known.extend(selected.iter().map(|(id, _)| *id));

@@ -47,7 +47,7 @@ fn a_private_project_shows_its_code_to_reporters_and_not_to_guests() {
     let list = format!("projects/{PRIVATE}/merge_requests/1/discussions");
     let id = forge.get(&list, "rep").json()[0]["id"].as_str().unwrap().to_owned();
     assert_eq!(forge.get(&format!("{list}/{id}"), "rep").status, 200);
-    // A merge request that the caller may not read is as one that does not exist.
+    // A merge request that the caller may not read looks like one that does not exist.
     let missing = forge.get(&format!("projects/{PRIVATE}/merge_requests/99/discussions"), "rep").refusal();
     for path in [list.clone(), format!("{list}/{id}")] {
         assert_eq!(forge.get(&path, "gus").refusal(), missing, "{path}");

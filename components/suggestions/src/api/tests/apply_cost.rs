@@ -15,8 +15,8 @@ use std::rc::Rc;
 const FILES: usize = 1_000;
 const BRANCHES: u64 = 200;
 
-/// Applies a suggestion on each of many branches of one commit, on an instance that goes on. Returns the operations
-/// and the bytes of each. The repository is imported object by object, or pushed.
+/// Applies a suggestion on each of many branches of one commit, on one instance. Returns the operations and the bytes
+/// of each. The repository is imported object by object, or pushed.
 fn apply_on_branches(forge: &Forge, is_pushed: bool) -> Vec<(u64, u64)> {
     let names: Vec<String> = (0..FILES).map(|number| format!("file-{number:04}")).collect();
     let files: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), &b"one\ntwo\nthree\n"[..])).collect();
@@ -69,7 +69,7 @@ fn check(is_pushed: bool, max_operations: u64, max_bytes: u64) {
     assert_eq!(clone.text(&["rev-list", "--count", "--all"]), (BRANCHES + 1).to_string());
 }
 
-/// Each of them is found in the thread, which is read once.
+/// Each suggestion is found in the discussion's state, which is read once.
 #[test]
 fn a_batch_reads_a_discussion_once() {
     let forge = Forge::new();
@@ -162,7 +162,7 @@ fn a_pack_that_is_joined_in_a_lost_swap_is_listed_once() {
     for number in 0..40 {
         repository.write("a.txt", format!("{number}\n").as_bytes());
         repository.commit("next");
-        // Every second swap is denied, though it took place.
+        // Every second swap is reported as lost, though it took place.
         let env = forge.env_over(LostReplyStore::over(forge.store.clone()));
         forge.git_over(env, &repository, PUBLIC, "dev", &["push", "-q", "URL", "topic"]).unwrap();
         let list = forge.store.get(&format!("suggestions/v1/packs/{PUBLIC}")).unwrap().unwrap();

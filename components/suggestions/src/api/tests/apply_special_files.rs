@@ -1,4 +1,4 @@
-//! Suggestions on files that git reads make nothing that a push would be refused for.
+//! A suggestion on a file that git reads is not applied if a push of the result would be refused.
 
 use super::{Forge, PUBLIC, Repository, block};
 use crate::applicability::InapplicableReason;

@@ -1,4 +1,4 @@
-//! A caller's rights are decided on when a request takes effect: a body takes as long as its client likes.
+//! A caller's rights are checked when a request takes effect: a client may send its body as slowly as it likes.
 
 use super::made_pack::with_one_commit;
 use super::watched_store::WatchedStore;

@@ -1,4 +1,4 @@
-//! Folders in thousands of others, which git does not follow.
+//! Folders that are nested deeper than git follows.
 
 use super::made_pack::{Pack, commit_of, commit_upon, move_by_pack, push_pack, tree_of};
 use super::merge_requests::LIST;
@@ -7,14 +7,14 @@ use crate::git::{Object, ObjectId, ObjectKind};
 use http::Method;
 use serde_json::{Value, json};
 
-/// The most folders that git finds a folder below.
+/// How deep git follows nested folders.
 const MAX_DEPTH: usize = 2048;
 
 fn file() -> Object {
     Object::new(ObjectKind::Blob, b"hello\n".to_vec())
 }
 
-/// Folders, each of which is in the next one by this name, and the first of which has these entries.
+/// Nested folders of this name, of which the innermost has these entries.
 fn nested(entries: &[(&str, ObjectId)], name: &str, count: usize) -> Vec<Object> {
     let tree = |entries: &[(&str, ObjectId)]| Object::new(ObjectKind::Tree, tree_of(entries));
     let name = format!("40000 {name}");

@@ -63,7 +63,7 @@ fn chains_do_not_grow_with_the_number_of_pushes() {
     assert_eq!(clone.text(&["rev-list", "--count", "new"]), "201");
 }
 
-/// A pack with a chain of so many trees upon one that is whole, and the last of them. A commit has that one.
+/// A pack with a chain of so many delta trees upon a whole one, the last tree, and a commit that has it.
 fn chained(deltas: usize) -> (Pack, Object, Object) {
     let blob = Object::new(ObjectKind::Blob, b"hello\n".to_vec());
     let mut last = tree(&[("100644 n00000".into(), blob.id)]);
@@ -95,7 +95,7 @@ fn delta_chains_may_be_as_long_as_in_git() {
     assert!(report.contains("ok refs/heads/new"), "{report}");
     assert_eq!(stored_depth(&forge, last.id), 4_095);
 
-    // A delta of the last one is stored whole, and deltas that build on it name it.
+    // A delta upon the last tree is stored whole, and further deltas build on that one.
     let (env, project) = (forge.env(), RepositoryId::first(PUBLIC));
     let blob = Object::new(ObjectKind::Blob, b"hello\n".to_vec());
     let [a, b, c] = ["a", "b", "c"].map(|name| tree(&[(format!("100644 {name}"), blob.id)]));

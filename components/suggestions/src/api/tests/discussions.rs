@@ -195,7 +195,7 @@ fn a_long_list_comes_in_pages() {
     assert_eq!(forge.get(&format!("{list}?per_page=0"), "").status, 400);
 }
 
-/// A merge request that changes line 10 of 30, adds a file, removes a line of one and a whole other one.
+/// A merge request that changes line 10 of 30, adds a file, removes a line of a file, and removes another file.
 fn forge_with_difference() -> (Forge, [String; 2]) {
     let forge = Forge::new();
     let file = |changed: &str| -> String {

@@ -113,7 +113,7 @@ fn the_bytes_of_other_lines_stay_whatever_their_encoding() {
     let clone = forge.clone(PUBLIC);
     let after = clone.git(&["cat-file", "blob", "topic:latin-1"]);
     assert_eq!(after, b"caf\xe9\nnaive\r\n\xff\xfe\x80\nlast \xc3\xa9");
-    // The text that a client was shown is not the file's, so it is a change.
+    // The client was shown other text than the file's, so it is a change.
     let same = forge.suggest(1, "latin-1", 1, &block("", "caf\u{fffd}"))[0];
     assert_eq!(forge.flags(same), (true, false));
 }

@@ -300,7 +300,7 @@ fn wants_that_are_not_listed_are_found_in_one_walk() {
     changes.extend([("heads/z", None, last(1)), ("tags/v1", None, Some(tag.id)), ("heads/gone", None, last(0))]);
     let told = push(forge.env(), &[body(&changes, ""), pack].concat());
     assert!(told.contains("ok refs/heads/z"), "{told}");
-    // All commits but those that refs have: from the beginning, which is visited last.
+    // All commits of a history but its head, which a ref has; the first commit is visited last.
     let wants: Vec<ObjectId> = chains[1][..LENGTH - 1].to_vec();
     let begin = Instant::now();
     let answer = post_fetch(forge.env(), &[], &wants, &[], true);
@@ -334,7 +334,7 @@ fn haves_that_are_not_known_cost_a_bounded_number_of_reads() {
             assert!(store.operations() < 800, "{} operations", store.operations());
             let is_acknowledged = |name: &str| answer.contains(&format!("ACK {}", id(name)));
             assert!(is_acknowledged("topic"));
-            // Version 0 acknowledges one. Among the loose objects, only the first haves are looked for.
+            // Version 0 acknowledges one. Only the first haves are searched among the loose objects.
             assert_eq!(is_acknowledged("topic~5"), packed && !command.is_empty());
         }
     }

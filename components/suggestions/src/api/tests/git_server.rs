@@ -42,7 +42,7 @@ impl Forge {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let mut command = repository.command(&arguments);
         let client = std::thread::spawn(move || command.output().expect("these tests need the program `git`"));
-        // A connection, or none once git has ended: also if it could not be run.
+        // The next connection; none once git has ended, even if it could not be run.
         let next = || match try_accept(&listener) {
             None if client.is_finished() => Some(None),
             stream => stream.map(Some),

@@ -39,8 +39,8 @@ fn forge(version: &str) -> Forge {
     forge
 }
 
-/// The stored forge: a repository with `a.txt` and `dir/b` on `main` and `topic`; merge request 1; a
-/// comment on `a.txt` with two suggestions, the first of which was applied; a comment without a position.
+/// The stored forge: a repository with `a.txt` and `dir/b` on `main` and `topic`, and a merge request. This has a
+/// comment on `a.txt` with two suggestions, the first of which was applied, and a comment without a position.
 #[test]
 fn records_of_format_1_are_read() {
     let forge = forge("v1");
@@ -91,7 +91,7 @@ fn discussions_and_merge_requests_are_read() {
     assert_eq!(forge.get(&format!("suggestions/{}", notes[0]["suggestions"][0]["id"]), "rep").status, 200);
 }
 
-/// Records without the incarnation of a user are of the first one with the id.
+/// Records without the incarnation of a user are of the first user with the id.
 #[test]
 fn authors_of_earlier_builds_are_not_the_next_users_with_their_ids() {
     let forge = forge("v2");

@@ -207,8 +207,8 @@ fn pages_are_counted_without_internal_discussions() {
     assert_eq!(forge.get(MERGE_REQUEST, "").json()["user_notes_count"], 166);
 }
 
-/// What the builds before internal notes read of one: a thread without notes is deleted, whatever other fields it has,
-/// and an id of another length than 40 is that of nothing.
+/// To builds before internal notes, a discussion whose state has no notes is deleted, whatever other fields it has.
+/// They find nothing by an id whose length is not 40.
 #[test]
 fn earlier_builds_take_an_internal_discussion_for_a_deleted_one() {
     let forge = forge();

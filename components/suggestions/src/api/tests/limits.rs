@@ -1,4 +1,4 @@
-//! Bounds of what a request does, and of how many there may be.
+//! Bounds on what a request does, and on the number of requests.
 
 use super::merge_request_filters::build_catalog;
 use super::merge_requests::{LIST, create, forge, listed};

@@ -3,7 +3,7 @@
 use super::{Forge, PUBLIC, Repository, block};
 use serde_json::{Value, json};
 
-/// The contents of a file with these, after a suggestion on a line of it was applied.
+/// A file with these contents, after a suggestion on one of its lines was applied.
 fn applied(contents: &str, line: u64, body: &str) -> String {
     let forge = Forge::new();
     forge.import(PUBLIC, &Repository::with(&[("a.txt", contents.as_bytes())]));

@@ -10,7 +10,7 @@ use std::process::Stdio;
 /// A request reads so many commits.
 const BOUND: usize = 20_000;
 
-/// And so many to find where two branches parted.
+/// And so many to find a merge base.
 const BASE_BOUND: usize = 50_000;
 
 /// Adds commits to the branch `topic`, a minute apart.
@@ -50,7 +50,7 @@ fn the_latest_commits_of_a_very_long_branch_are_listed() {
         assert!(!answer.headers.contains_key("x-total"), "how many there are is not known");
         assert_eq!(answer.headers["x-next-page"].is_empty(), number == 200);
     }
-    // Pushed to the target branch, the newest of them merge their merge requests.
+    // A push of the newest of them to the target branch merges their merge requests.
     repository.git(&["branch", "-f", "late", "topic~50"]);
     forge.git(&repository, PUBLIC, "mia", &["push", "-q", "URL", "late"]).unwrap();
     forge.merge_request(2, json!({"source_branch": "late"}));
@@ -79,7 +79,7 @@ fn the_difference_of_a_very_long_branch_is_from_where_it_parted() {
     assert_eq!((changes.len(), &changes[0]["new_path"]), (1, &json!("of topic")));
     assert_eq!(forge.get(&format!("{LIST}/1/diffs"), "").json(), whole["changes"]);
 
-    // Beyond the bound it is not known where the branches parted, and no difference from elsewhere is shown.
+    // Beyond the bound the merge base is unknown, and no other difference is shown.
     forge.merge_request(2, json!({}));
     let whole = forge.get(&format!("{LIST}/2/changes"), "").json();
     assert_eq!((&whole["diff_refs"], &whole["overflow"]), (&Value::Null, &json!(true)));

@@ -1,4 +1,4 @@
-//! Requests that open merge requests of the same branches at the same time, and ones that end within.
+//! Requests that open merge requests of the same branches at the same time, and requests that die in between.
 
 use super::merge_requests::{LIST, create, forge};
 use super::{Forge, PUBLIC, send};

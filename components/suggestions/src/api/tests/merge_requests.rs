@@ -362,7 +362,7 @@ fn another_project_with_the_id_of_a_deleted_one_has_none_of_its_merge_requests()
     }
     assert_eq!(forge.get(&format!("suggestions/{id}"), "root").status, 404);
     assert_eq!(forge.apply(id, "root", Value::Null).status, 403);
-    // The iids begin anew.
+    // The iids begin again.
     forge.import(PUBLIC, &repository);
     assert_eq!(create(&forge, "dev", json!({})).json()["iid"], 1);
     assert_eq!(forge.get(&format!("{LIST}/1/discussions"), "").json(), json!([]));

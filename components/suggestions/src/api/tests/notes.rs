@@ -1,4 +1,4 @@
-//! Threads: replies, edits, deletion, resolving, and the notes of a merge request.
+//! Discussions: replies, edits, deletion, resolving, and the notes of a merge request.
 
 use super::{Forge, PRIVATE, PUBLIC, Repository, TestResponse, block, comment};
 use http::Method;
@@ -205,7 +205,7 @@ fn a_discussion_is_resolved_by_developers_and_by_the_author_of_the_merge_request
     }
     let by_note = send(&forge, Method::PUT, &format!("{path}/notes/{note}"), "dev", json!({"resolved": true}));
     assert_eq!((by_note.status, &by_note.json()["resolved"]), (200, &json!(true)));
-    // A comment on the whole merge request becomes a thread by a reply.
+    // A reply makes a comment on the whole merge request a discussion that can be resolved.
     let single = send(&forge, Method::POST, "notes", "gus", json!({"body": "Thanks"}));
     assert_eq!(
         (single.status, &single.json()["type"], &single.json()["resolvable"]),

@@ -62,7 +62,7 @@ pub fn problems(forge: &Forge) -> Vec<(String, String)> {
 }
 
 /// The statuses of reads that need the objects of both branches: the merge request's difference and commits, and a
-/// clone in both versions of the protocol. `heads` are those of the branches.
+/// clone in both versions of the protocol. `heads` are the heads of the branches.
 fn statuses(forge: &Forge, heads: &[String; 2]) -> [u16; 6] {
     let get = |path: &str| forge.get(&format!("projects/{PUBLIC}/merge_requests/1{path}"), "").status;
     let fetch = |version: u8| {

@@ -1,4 +1,4 @@
-//! Parameters in forms that they do not have: left out, they would find or change other records than the client means.
+//! Parameters of a wrong form: if the server ignored them, it would find or change other records than the client means.
 
 use super::merge_requests::{LIST, create, forge, listed};
 use http::Method;

@@ -127,7 +127,7 @@ fn deltas_that_lead_back_to_themselves_are_refused() {
             let why = format!("deltas upon object {} come before it, or lead back to it", old.id);
             assert!(report.contains(&why) && report.contains("ng refs/heads/new"), "{name} {depth}: {report}");
         }
-        // With the base twice, there is a circle that no delta was applied in.
+        // If the pack also has the base as a whole object, no delta of the circle is applied to it.
         let twice = with_delta(Pack::new(), &new, &old).object(ObjectKind::Blob, &old.contents);
         let report = move_to(&new, with_delta(twice, &old, &new));
         assert!(report.contains("twice") && report.contains("ng refs/heads/new"), "{name} {depth}: {report}");

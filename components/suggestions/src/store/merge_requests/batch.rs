@@ -1,5 +1,5 @@
-//! Several merge requests of a project at once. The list has all of the project's, so that to change it for each of many
-//! would take the square of their number.
+//! Several merge requests of a project at once. The list has all of the project's merge requests, so a change of it for
+//! each of many would take quadratic time.
 
 use super::{Plan, claims, complete, list, save};
 use crate::merge_request::MergeRequest;
@@ -11,7 +11,7 @@ use kit::root::{self, Decision};
 use kit::store::StoreError;
 use std::collections::BTreeMap;
 
-/// Creates, replaces and deletes merge requests, as [`save`] does each, by iid. 2 to 3 changes of the list.
+/// Creates, replaces and deletes merge requests, by iid, as [`save`] does for one. 2 to 3 changes of the list.
 pub fn save_all(env: &Env, project: &ProjectKey, all: &BTreeMap<u64, Option<MergeRequest>>) -> Result<(), StoreError> {
     let (mut plans, mut present) = (Vec::new(), Vec::new());
     for (iid, new) in all {
@@ -44,7 +44,7 @@ pub fn save_all(env: &Env, project: &ProjectKey, all: &BTreeMap<u64, Option<Merg
     complete(env, project, &changes)
 }
 
-/// Writes a record in the place of the one that was read. False if another writer has written it meanwhile.
+/// Replaces the record that was read. False if another writer has written it meanwhile.
 fn write(
     env: &Env,
     project: &ProjectKey,

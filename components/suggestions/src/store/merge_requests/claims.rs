@@ -1,14 +1,16 @@
-//! Claims of branches: how it is decided that only one merge request is open for the same branches.
+//! Claims of branches, which ensure that only one merge request is open for the same branches.
 //!
 //! A merge request and the list of its project are two roots, which cannot be swapped together. A writer that opens a
-//! merge request, or gives an open one other branches, first enters them in the list, with an id of this attempt, its
-//! *claim*, and then swaps the merge request's record. Two claims of the same branches meet in the swap of the list.
+//! merge request, or gives an open one other branches, first enters the branches in the list. The entry has an id of
+//! the attempt, its *claim*. Then the writer swaps the merge request's record. Two claims of the same branches meet in
+//! the swap of the list.
 //!
-//! The list may have claims whose writers died, or have not come to the second swap yet. The next claimer need not know
-//! which: it writes the record of the merge request that has the claim, so that the other writer's swap is lost, and
-//! then takes the claim out of the list by the swap that enters its own ([`stored::free`]). A writer that has lost that
-//! swap claims again, by another id, and so changes the list: if it comes between, the claimer loses the swap of the
-//! list. Hence a claim is in the list as long as a merge request may be opened by it, and two rivals never are.
+//! The list may have claims whose writers died, or have not come to the second swap yet. The next claimer treats both
+//! alike. It first writes the record of the merge request that has the claim, so that the other writer's swap is lost
+//! ([`stored::free`]). Then it removes the claim from the list, by the swap that enters its own. A writer that has lost
+//! the second swap claims again, by another id, and so changes the list. If this comes between the claimer's two steps,
+//! the claimer loses the swap of the list. Hence a claim is in the list as long as it may open a merge request, and two
+//! rivals are never open.
 
 use super::{list, stored};
 use crate::merge_request::Branches;
@@ -23,7 +25,7 @@ use stored::Hold;
 /// Another merge request has the branches.
 #[derive(Debug)]
 pub struct BranchesTaken {
-    /// The other one.
+    /// The other merge request.
     pub iid: u64,
 }
 
@@ -68,7 +70,7 @@ pub fn claim(env: &Env, project: &ProjectKey, new: &NewClaim) -> Result<Result<u
 pub fn enter(list: &mut MergeRequestListRecord, iid: u64, new: &NewClaim) {
     list.iids.insert(iid);
     let mut listed = BranchesRecord::new(&new.branches, new.id);
-    // Another writer may have claimed others for the same merge request, and may not have lost its swap yet.
+    // Another writer may have claimed other branches for the same merge request, and may not have lost its swap yet.
     let others = list.open.get(&iid).into_iter().flat_map(BranchesRecord::all);
     for before in others.chain(new.present.clone()) {
         if !listed.all().any(|one| one == before) {
@@ -78,7 +80,7 @@ pub fn enter(list: &mut MergeRequestListRecord, iid: u64, new: &NewClaim) {
     list.open.insert(iid, listed);
 }
 
-/// Takes other claims of the same branches out of the list; an error if one of them is that of an open merge request.
+/// Removes other claims of the same branches from the list; returns the open merge request that has one of them.
 fn free(
     env: &Env,
     project: &ProjectKey,
@@ -99,7 +101,7 @@ fn free(
     Ok(None)
 }
 
-/// Which merge request other than `iid` is listed with the same branches. 1 read.
+/// A merge request other than `iid` that is listed with the same branches. 1 read.
 pub fn find_rival(
     env: &Env,
     project: &ProjectKey,
@@ -110,15 +112,15 @@ pub fn find_rival(
     Ok(rival.map(|rival| BranchesTaken { iid: rival.iid }))
 }
 
-/// Forgets which branches a merge request had before this claim, when its record has those of the claim. No swap by
-/// which it would get others can succeed any more.
+/// Forgets the branches before this claim, once the merge request's record has the claimed ones. No swap to other
+/// branches can succeed any more.
 pub fn confirm(list: &mut MergeRequestListRecord, iid: u64, claim: &str) {
     if let Some(listed) = list.open.get_mut(&iid).filter(|listed| listed.claim == claim) {
         listed.before.clear();
     }
 }
 
-/// Takes the claim of a merge request that is not open any more out of the list. A later one stays.
+/// Removes the claim of a merge request that is not open any more from the list. A later claim stays.
 pub fn release(list: &mut MergeRequestListRecord, iid: u64, claim: &str) {
     if list.open.get(&iid).is_some_and(|listed| listed.claim == claim) {
         list.open.remove(&iid);

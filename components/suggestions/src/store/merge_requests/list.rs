@@ -9,8 +9,8 @@ use kit::Env;
 use kit::root::{self, Decision};
 use kit::store::StoreError;
 
-/// Builds without lists numbered merge requests as they were imported. The list of a project without one is
-/// made by reading iids from 1 on, until so many in a row do not exist.
+/// Builds without lists numbered merge requests as they were imported. A missing list is rebuilt by reading iids from 1
+/// on, until so many in a row do not exist.
 const LONGEST_GAP: u64 = 200;
 
 /// A project's merge requests.
@@ -18,7 +18,7 @@ const LONGEST_GAP: u64 = 200;
 pub struct MergeRequestList {
     /// In their order. Some may not exist.
     pub iids: Vec<u64>,
-    /// The merge requests that may be open. One that gets other branches is there with both.
+    /// The merge requests that may be open. A merge request that gets other branches is listed with both.
     pub open: Vec<ListedBranches>,
 }
 
@@ -29,7 +29,7 @@ pub struct ListedBranches {
     pub branches: Branches,
 }
 
-/// The merge requests of a project. 1 read; the first time for a project, the list is made.
+/// The merge requests of a project. 1 read; the first time for a project, the list is rebuilt.
 pub fn list(env: &Env, project: &ProjectKey) -> Result<MergeRequestList, StoreError> {
     if let Some(list) = read_list(env, project)? {
         return Ok(list);
@@ -38,8 +38,8 @@ pub fn list(env: &Env, project: &ProjectKey) -> Result<MergeRequestList, StoreEr
     Ok(read_list(env, project)?.unwrap_or_default())
 }
 
-/// The same, of a project that likely has none: without a list, it is made only if there is a first merge request.
-/// 1 read, or 2.
+/// As [`list`], for a project that likely has no merge requests: a missing list is rebuilt only if the first one
+/// exists. 1 read, or 2.
 pub fn list_if_any(env: &Env, project: &ProjectKey) -> Result<MergeRequestList, StoreError> {
     match read_list(env, project)? {
         Some(list) => Ok(list),
@@ -67,7 +67,7 @@ pub fn change(env: &Env, project: &ProjectKey, change: impl Fn(&mut MergeRequest
     })
 }
 
-/// The list as it was read; of a project that has none yet, one with the merge requests that there are.
+/// The list as it was read, or else a new one with the existing merge requests.
 pub fn or_rebuild(
     env: &Env,
     project: &ProjectKey,

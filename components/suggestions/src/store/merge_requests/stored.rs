@@ -13,7 +13,7 @@ pub fn read(env: &Env, project: &ProjectKey, iid: u64) -> Result<Option<MergeReq
     Ok(read_with_claim(env, project, iid)?.map(|(merge_request, _)| merge_request))
 }
 
-/// The same, with the claim by which it was opened.
+/// As [`read`], with the claim that opened it.
 pub fn read_with_claim(
     env: &Env,
     project: &ProjectKey,
@@ -29,14 +29,14 @@ pub fn read_with_claim(
 
 /// Whether a merge request that is listed with some branches holds them against another one.
 pub enum Hold {
-    /// Another one is open with these branches.
+    /// It is open with these branches.
     Open,
-    /// It does not any more. The branches to list it with instead; `None` unless it is open.
+    /// It does not hold them any more. The branches to list it with instead; `None` unless it is open.
     Freed(Option<BranchesRecord>),
 }
 
-/// Frees branches that a merge request is listed with, unless it is open with them. Its record is written, so that a
-/// request that has read it before, and is about to open it with these branches, loses its swap.
+/// Frees branches that a merge request is listed with, unless it is open with them. Writes its record, so that a
+/// request that has read the record, and is about to open it with these branches, loses its swap.
 pub fn free(env: &Env, project: &ProjectKey, iid: u64, branches: &Branches) -> Result<Hold, StoreError> {
     let claim = env.id();
     let key = Key::MergeRequest(project, iid).to_string();
@@ -44,7 +44,7 @@ pub fn free(env: &Env, project: &ProjectKey, iid: u64, branches: &Branches) -> R
         let is_absent = current.is_none();
         let Some(record) = current.flatten() else {
             let freed = Hold::Freed(None);
-            // A request that makes it does so only if it was never there.
+            // A request creates it only if it never existed.
             return Ok(if is_absent { Decision::Replace(None, freed) } else { Decision::Keep(freed) });
         };
         let merge_request = MergeRequest::from(record.clone());

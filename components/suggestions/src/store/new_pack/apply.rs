@@ -10,17 +10,17 @@ use crate::store::packs::{MAX_DELTIFIED, PackBytes, header_at, inflate};
 use ::bytes::Bytes;
 use std::collections::BTreeSet;
 
-/// The bytes of bases that wait for their deltas at most; beyond them, a base is made again.
+/// The most bytes of bases that are kept for their deltas. Beyond it, a base is rebuilt.
 const MAX_WAITING: usize = 64 << 20;
 
-/// The most deltas of one pack upon one another, as in git.
+/// The longest chain of deltas in one pack, as in git.
 const MAX_CHAIN: u16 = 4095;
 
 /// The objects of a pack.
 pub struct AppliedDeltas {
     pub objects: Objects,
-    /// The entries that are to be stored whole, because their bases in other packs are deltas upon too many others.
-    /// Their depth is 0 already.
+    /// The entries that are to be stored whole, because the chains of their bases in other packs are too long. Their
+    /// depth is 0 already.
     pub deep: BTreeSet<u32>,
 }
 
@@ -46,8 +46,8 @@ impl Resolver<'_> {
             }
         }
         self.pack_loose_bases(&deltas)?;
-        // The deltas that are left are of objects that the repository has, or build on such deltas. A base of the pack
-        // comes before its deltas, also if the repository has it, so they are taken in their order.
+        // The remaining deltas have bases in the repository, or build on such deltas. A base in the pack comes before
+        // its deltas, even if the repository has it, so the deltas are taken in order.
         let first_of = |(id, numbers): (&ObjectId, &Vec<u32>)| (numbers.first().copied(), *id);
         let mut bases: Vec<_> = deltas.by_id.iter().map(first_of).collect();
         bases.sort_unstable();
@@ -81,7 +81,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Puts loose objects that are bases of deltas into packs, where every base is.
+    /// Copies loose objects that are bases of deltas into packs, because every base is in a pack.
     fn pack_loose_bases(&self, deltas: &Deltas) -> Result<(), PackError> {
         let mut loose = Vec::new();
         let mut size = 0;
@@ -130,7 +130,7 @@ impl Resolver<'_> {
                 Some(contents) => contents,
                 None => self.rebuild(pack, entry)?,
             };
-            // The base beyond the bound that is kept all the same.
+            // The base beyond the bound that is kept nevertheless.
             let mut excess: Option<usize> = None;
             for number in next {
                 if matches!(pack.entry(number)?.base, ReceivedBase::Id(_)) {
@@ -141,7 +141,7 @@ impl Resolver<'_> {
                 if !deltas.has(number, id) {
                     continue;
                 }
-                // The last one is the next base, which would be made again at once.
+                // The last one is the next base, which would be rebuilt at once.
                 if held + contents.len() > MAX_WAITING
                     && let Some(former) = excess.replace(stack.len()).and_then(|former| stack.get_mut(former))
                 {
@@ -178,7 +178,7 @@ impl Resolver<'_> {
         delta::apply(base, &delta).map_err(|_| invalid("failed to apply delta"))
     }
 
-    /// The size of an object that the pack has whole, in bytes; `None` of a delta.
+    /// The size of an object that the pack has whole, in bytes; `None` for a delta.
     pub(super) fn whole_size(&self, pack: ReceivedPack, number: u32) -> Result<Option<u64>, PackError> {
         let entry = pack.entry(number)?;
         if entry.base != ReceivedBase::None {

@@ -1,5 +1,4 @@
-//! A pack as a client sends it: stored as it streams in, and taken apart meanwhile. Nothing of it is visible
-//! until [`packs::add`] lists it.
+//! A pack from a client, which is stored and parsed as it streams in. It is invisible until [`packs::add`] lists it.
 
 use super::received::{PackError, PackOrigin, ReceivedBase, ReceivedEntry, ReceivedPack, invalid};
 use super::resolve::Resolved;
@@ -259,8 +258,8 @@ impl<'a> PackReceiver<'a> {
         Ok(input)
     }
 
-    /// Checks the pack as a whole, and writes its index. `tips` are the objects for whose sake it was
-    /// sent; those of an import are the ones that no other links to. `None` if it has no objects.
+    /// Checks the pack as a whole, and writes its index. `tips` are the new values of the refs of a push; an import's
+    /// tips are the objects that no other object links to. `None` if the pack has no objects.
     pub fn finish(mut self, tips: &BTreeSet<ObjectId>) -> Result<Option<NewPack>, PackError> {
         if !matches!(self.state, State::End) {
             return Err(invalid("early EOF"));

@@ -1,5 +1,4 @@
-//! The objects of a pack that was received: its deltas are applied, every object is checked, and so is that
-//! everything that they need is there.
+//! Resolves a received pack: applies its deltas, checks every object, and checks that everything that they need exists.
 
 use super::apply::AppliedDeltas;
 use super::received::{
@@ -19,15 +18,15 @@ const MAX_TIPS: usize = 1000;
 
 /// A pack whose objects are all known.
 pub struct Resolved {
-    /// The pack that takes the place of the received one, if there is one.
+    /// The pack that replaces the received one, if there is one.
     pub rewritten: Option<RewrittenPack>,
     /// Sorted by id.
     pub entries: Vec<IndexEntry>,
     /// The tips that are in the pack.
     pub tips: Vec<ObjectId>,
-    /// Commits of other packs that those of this pack build on.
+    /// Commits of other packs that commits of this pack build on.
     pub bases: Vec<ObjectId>,
-    /// Whether the tips reach every object of the pack.
+    /// Whether the tips reach every object of the pack, and no object that it needs is loose.
     pub is_self_contained: bool,
 }
 
@@ -49,7 +48,7 @@ impl Resolver<'_> {
         let find = |id: ObjectId| index.binary_search_by_key(&id, |entry| entry.id).ok().and_then(|at| index.get(at));
         let mut bases = Vec::new();
         let mut loose = Vec::new();
-        // Told only if nothing else is missing: then a shallow history is the reason.
+        // Reported only if nothing else is missing: then a shallow history is the reason.
         let mut lacked = Vec::new();
         for (id, (kind, is_history)) in &self.links {
             let found = match find(*id) {
@@ -138,8 +137,8 @@ impl Resolver<'_> {
         Ok(index)
     }
 
-    /// Checks the special files of the pack's trees, each once. One that is not in the pack is read from the
-    /// repository, which may have had it under another name.
+    /// Checks the special files of the pack's trees, each once. A file that is not in the pack is read from the
+    /// repository, which may have it under another name.
     fn check_special_files(&self, pack: ReceivedPack, objects: &Objects) -> Result<(), PackError> {
         if self.special_files.is_empty() || self.origin == PackOrigin::Import {
             return Ok(());
@@ -164,7 +163,7 @@ impl Resolver<'_> {
     }
 }
 
-/// `contents` are `None` of a blob that is larger than any special file.
+/// `contents` are `None` if the blob is larger than any special file.
 fn check_contents(id: ObjectId, files: &[SpecialFile], contents: Option<&[u8]>) -> Result<(), PackError> {
     files.iter().try_for_each(|file| file.check(contents)).map_err(|why| invalid(format!("blob {id}: {why}")))
 }

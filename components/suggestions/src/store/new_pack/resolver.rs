@@ -19,12 +19,12 @@ pub struct Resolver<'a> {
     pub(super) links: HashMap<ObjectId, (Option<ObjectKind>, bool)>,
     /// Files that git reads.
     pub(super) special_files: BTreeMap<ObjectId, Vec<SpecialFile>>,
-    /// Of deltas that name their base by its id, and found it in the pack: the numbers of delta and base. The other
-    /// bases are the repository's.
+    /// The numbers of delta and base, for deltas that name their base by its id and found it in the pack. Other bases
+    /// are the repository's.
     pub(super) internal_bases: HashMap<u32, u32>,
     /// The objects of the repository that deltas were applied to.
     pub(super) external_bases: BTreeSet<ObjectId>,
-    /// Of a push that has enough objects for trees that are nested too deep.
+    /// Only for a push that has enough objects for trees that are nested too deep.
     pub(super) nesting: Option<TreeNesting>,
 }
 
@@ -35,14 +35,14 @@ impl<'a> Resolver<'a> {
         Resolver { env, project, origin, links, special_files, internal_bases, external_bases, nesting: None }
     }
 
-    /// To be called with the number of objects before the first one.
+    /// Call it before the first object, with the number of objects.
     pub fn expect_objects(&mut self, objects: u32) {
         self.nesting = (self.origin == PackOrigin::Push && objects > MAX_TREE_DEPTH).then(TreeNesting::default);
     }
 
     /// Checks an object, and records its links. The contents of a blob may be left out.
     pub fn check(&mut self, id: ObjectId, kind: ObjectKind, contents: &Bytes) -> Result<(), PackError> {
-        // A larger one could not be read again.
+        // A larger tree could not be read again.
         if kind == ObjectKind::Tree && contents.len() as u64 > MAX_WHOLE {
             return Err(invalid(format!(
                 "tree {id} has {} bytes, and at most {MAX_WHOLE} are accepted; divide the folder",

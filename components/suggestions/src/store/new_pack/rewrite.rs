@@ -1,4 +1,4 @@
-//! A received pack is stored anew, with some of its entries whole.
+//! Stores a received pack again, with some of its entries whole.
 //!
 //! `git push` sends the root folder of a commit as a delta of the one that the repository has. If packs were stored only
 //! as they arrive, each push would add to the chain of deltas that is applied to read that folder.
@@ -10,7 +10,7 @@ use crate::store::packs::{PackBytes, PackWriter, header_at};
 use crate::store::zlib::deflate;
 use std::collections::BTreeSet;
 
-/// A pack that takes the place of the received one, whose blobs are garbage then.
+/// A pack that replaces the received one, whose blobs become garbage.
 pub struct RewrittenPack {
     pub id: String,
     pub size: u64,

@@ -11,12 +11,12 @@ use ::bytes::Bytes;
 use kit::Env;
 use kit::store::StoreError;
 
-/// The longest chain of deltas that is made; then an object is stored whole again. A pushed pack may add to a chain
-/// that is shorter.
+/// The longest chain of deltas that is made; then an object is stored whole again. A pushed pack may add to a shorter
+/// chain.
 pub(super) const MAX_DEPTH: u8 = 50;
 
-/// A loose object is copied, to become the base of a delta, if the new version has so many bytes: the next version,
-/// also on another branch, is a delta then.
+/// If a new version has at least so many bytes, its loose former version is copied into a pack, as the base of a delta.
+/// So the next version is a delta, also on another branch.
 const MIN_COPIED: usize = 2 << 10;
 
 /// An object, and its former version, if there is one.
@@ -68,7 +68,7 @@ fn write(env: &Env, project: RepositoryId, new: &[NewObject], is_whole_commit: b
         ids: Vec::new(),
     };
     let ids = entries.iter().map(|entry| entry.id).collect();
-    // If all packs are closed, everything that a packed commit reaches is packed too.
+    // If all packs are self-contained, everything that a packed commit reaches is packed too.
     packs::add(env, project, &NewPack { record, ids, self_contained_with: bases }).map(drop)
 }
 
@@ -88,7 +88,7 @@ impl SmallPack<'_> {
     }
 
     /// Adds an object, as a delta of its previous version if that is shorter. Bases of deltas are in packs, so a loose
-    /// one is added before.
+    /// base is added first.
     fn add(&mut self, object: &Object, previous: Option<ObjectId>) -> Result<(), StoreError> {
         let Some(base) = previous.filter(|id| *id != object.id) else { return self.add_whole(object) };
         let packed = objects::read_packed(self.env, self.project, base)?;

@@ -1,4 +1,4 @@
-//! How deep the trees of a received pack are nested. git follows no tree that is too deep, so that one push would end
+//! How deep the trees of a received pack are nested. git follows no tree that is too deep, so one push would break
 //! every clone.
 
 use crate::git::ObjectId;
@@ -10,7 +10,7 @@ pub const MAX_TREE_DEPTH: u32 = 2048;
 /// The most links between trees that are followed, which take 8 bytes each.
 const MAX_LINKS: usize = 4 << 20;
 
-/// The trees of a pack, and which is in which.
+/// The trees of a pack, and their subtrees.
 #[derive(Default)]
 pub struct TreeNesting {
     numbers: HashMap<ObjectId, u32>,
@@ -35,8 +35,8 @@ impl TreeNesting {
         *self.numbers.entry(id).or_insert(next)
     }
 
-    /// A tree that is below more than [`MAX_TREE_DEPTH`] others, by the trees that were added alone. Visits a tree when
-    /// all those that it is in were visited.
+    /// A tree that is below more than [`MAX_TREE_DEPTH`] others, by the trees that were added alone. Visits a tree
+    /// after all trees that it is in.
     pub fn find_too_deep(mut self) -> Option<ObjectId> {
         self.links.sort_unstable();
         // How many links to a tree were not followed yet, and the longest way to it.

@@ -1,4 +1,5 @@
-//! Decompression of an object of bounded size.
+//! Decompresses a loose object as a whole, header included, up to a bounded size; `packs::inflate` is for entries of
+//! packs.
 
 use crate::git::{ObjectKind, parse_header};
 use crate::store::zlib;

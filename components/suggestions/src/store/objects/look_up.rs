@@ -5,9 +5,9 @@ use crate::store::packs::Packs;
 use kit::Env;
 use kit::store::StoreError;
 
-/// Looks for an object: by `in_packs` in the packs that the instance knows, by `loose` among the loose ones, and then
-/// in the present packs. A loose object is removed only once a listed pack has it, so the last look finds an object
-/// that is moved during the first two.
+/// Looks an object up: by `in_packs` in the packs that the instance knows, by `loose` among the loose objects, and then
+/// in the present packs. A loose object is removed only once a listed pack has it, so the last step finds an object
+/// that moves during the first two.
 pub fn look_up<T>(
     env: &Env,
     project: RepositoryId,

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 /// The most that is stored under one key, in bytes.
 pub const CHUNK: usize = 1 << 20;
 
-/// The record under the key of an object that lies in chunks. It is distinguished from a loose object by
-/// its first byte: no zlib stream begins with a brace.
+/// The record under the key of an object that is stored in chunks. Its first byte tells it from a loose object: no zlib
+/// stream begins with a brace.
 #[derive(Serialize, Deserialize)]
 pub struct ChunkList {
     /// The id of the upload that wrote the chunks.

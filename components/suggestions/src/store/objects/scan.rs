@@ -24,7 +24,7 @@ const MAX_LINKING: usize = 256 << 20;
 /// An object that was scanned.
 pub struct ScannedObject {
     pub kind: ObjectKind,
-    /// `None` of a blob, which has no links.
+    /// `None` for a blob, which has no links.
     pub contents: Option<Bytes>,
     /// The uploads of its chunks, in each semispace that has the object.
     pub uploads: Vec<String>,
@@ -110,7 +110,7 @@ fn scan_packed(env: &Env, packs: &Packs, id: ObjectId, check: bool) -> Result<Op
 struct ObjectScanner {
     zlib: Rc<RefCell<Decompress>>,
     check: bool,
-    /// Header and contents; of a blob only the header and the bytes that were decompressed together with it.
+    /// Header and contents; for a blob only the header and the bytes that were decompressed together with it.
     bytes: Vec<u8>,
     header: Option<(ObjectKind, u64, usize)>,
     hasher: Sha1,

@@ -18,27 +18,27 @@ use std::rc::Rc;
 /// A pack whose blobs and index are written.
 pub struct NewPack {
     pub record: PackRecord,
-    /// Of its objects, sorted.
+    /// The ids of its objects, sorted.
     pub ids: Vec<ObjectId>,
-    /// The record's `is_self_contained` holds only if the earlier packs have these commits and are all closed. Without such
-    /// commits, it holds in any list.
+    /// The record's `is_self_contained` holds only if the earlier packs have these commits and are all self-contained.
+    /// Without such commits, it holds in any list.
     pub self_contained_with: Vec<ObjectId>,
 }
 
-/// The list names the objects of a pack that has at most so many. A writer that lost the swap of the list to such a
-/// pack looks for its own objects in it without a read, which would wait until that pack is durable.
+/// The list names the objects of a pack that has at most so many. A writer that lost the swap to such a pack searches
+/// the list without a read, which would wait until that pack is durable.
 const MAX_NAMED: usize = 16;
 
-/// Lists a pack, which makes its objects readable, and joins small packs if there are many. A pack all of whose objects
-/// are in earlier ones is left out. Returns how many are.
+/// Lists a pack, which makes its objects readable, and joins small packs if there are many. Returns how many of its
+/// objects are in earlier packs; if all of them are, the pack is left out.
 ///
-/// The packs are joined before the swap, and the joined one is listed in it: to read the list again after the swap
-/// takes a flush. If another writer was first, the pack is listed as it is.
+/// The packs are joined before the swap, which lists the joined one: a read of the list after the swap waits for a
+/// flush. If another writer was first, the pack is listed as it is.
 pub fn add(env: &Env, project: RepositoryId, pack: &NewPack) -> Result<usize, StoreError> {
     let key = Key::Packs(project).to_string();
     let mut known = KnownObjects { env, project, searched: BTreeSet::new(), found: BTreeSet::new() };
     let mut is_first = true;
-    // The pack that has the objects of this one in the swap that was tried first.
+    // The joined pack that has these objects in the first attempt's swap.
     let mut joined: Option<String> = None;
     let (known, unjoined) = root::update(env, &key, |list: Option<PackListRecord>| {
         let mut list = list.unwrap_or_default();
@@ -82,7 +82,7 @@ pub fn add(env: &Env, project: RepositoryId, pack: &NewPack) -> Result<usize, St
     Ok(known)
 }
 
-/// The pack is listed all the same, so the request goes on; a later one joins the packs.
+/// The pack is listed nevertheless, so the request goes on; a later request joins the packs.
 fn log_unjoined(project: RepositoryId, error: &StoreError) {
     eprintln!("the small packs of repository {project} are not joined: {error}");
 }
@@ -108,7 +108,7 @@ fn is_self_contained_with(
     Ok(true)
 }
 
-/// The objects of a pack that were found in listed packs. Each of these is searched once.
+/// The objects of a pack that were found in listed packs. Each listed pack is searched once.
 struct KnownObjects<'a> {
     env: &'a Env,
     project: RepositoryId,

@@ -51,8 +51,8 @@ impl<'a> PackWriter<'a> {
         Ok(())
     }
 
-    /// Writes the rest. The instance keeps a small pack, which the next request often needs: it writes a delta of
-    /// one of its objects, or joins the pack with others.
+    /// Writes the rest. The instance keeps a small pack, which the next request often needs, to write a delta of one of
+    /// its objects or to join it with others.
     pub fn finish(&mut self) -> Result<(), StoreError> {
         if self.buffer.is_empty() {
             return Ok(());
@@ -132,7 +132,7 @@ impl<'a> PackBytes<'a> {
         Ok(part(blob.unwrap_or_default(), start, limit))
     }
 
-    /// The same, without the instance's cache: for a pack that is read once, from its beginning to its end.
+    /// As [`Self::at`], without the instance's cache: for a pack that is read once, from its beginning to its end.
     pub fn read_once(&self, offset: u64, limit: u64) -> Result<Bytes, StoreError> {
         let (number, start) = position(offset);
         let key = Key::Pack(self.pack, number).to_string();
@@ -143,7 +143,7 @@ impl<'a> PackBytes<'a> {
         Ok(part(blob, start, limit))
     }
 
-    /// The same number of bytes as `length`, which must be small, or fewer at the end of the pack.
+    /// `length` bytes, which must be few; fewer at the end of the pack.
     pub fn small(&self, offset: u64, length: usize) -> Result<Bytes, StoreError> {
         let first = self.at(offset, length as u64)?;
         if first.len() == length || first.is_empty() {

@@ -1,4 +1,4 @@
-//! Whether the index of a pack says of each delta what its entry in the pack says.
+//! Checks that a pack's index agrees with its entries about each delta.
 
 use super::bytes::{PackBytes, header_at};
 use super::index::{IndexEntry, PackIndex};
@@ -25,9 +25,9 @@ pub struct ListedIndex<'a> {
 }
 
 impl ListedIndex<'_> {
-    /// Compares kind, base and depth of all entries with the headers in the pack. An index need not tell a base that
-    /// the header names by its id. How deep a delta of another pack's object is, or of a copy that the index does not name,
-    /// this pack does not tell. Only such copies, and entries that are contradicted, are decompressed.
+    /// Compares kind, base and depth of all entries with the headers in the pack. If a header names its base by id, the
+    /// index need not have the base. The pack does not tell the depth of a delta whose base is in another pack, or is a
+    /// copy that the index does not name. Only such copies, and contradicted entries, are decompressed.
     pub fn check_deltas(&self) -> Result<(), StoreError> {
         let Some(record) = self.packs.get(self.pack) else { return Ok(()) };
         let bytes = PackBytes::new(self.env, self.project, &record.id);
@@ -62,7 +62,7 @@ impl ListedIndex<'_> {
         Ok(())
     }
 
-    /// Whether the pack has an object where an entry says. One that is too large to be looked at counts as such.
+    /// Whether the pack has an object where an entry says. True also if the object is too large to be read.
     fn is_object<'s>(
         &'s self,
         packs: &OnceCell<Packs<'s>>,

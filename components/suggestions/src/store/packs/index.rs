@@ -25,7 +25,7 @@ const NO_BASE: u32 = u32::MAX;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexEntry {
     pub id: ObjectId,
-    /// Of the entry in the stored pack, which has no header.
+    /// The offset of the entry in the stored pack, which has no header.
     pub offset: u64,
     /// Bytes of the entry, header and compressed contents.
     pub length: u64,
@@ -87,8 +87,8 @@ pub fn write(env: &Env, pack: &str, entries: &[IndexEntry]) -> Result<(), StoreE
     Ok(())
 }
 
-/// An id as numbers of the same order. To compare bytes takes a call each time, and an apply looks for its objects in
-/// each pack.
+/// An id as numbers of the same order. A comparison of bytes takes a call each time, and an apply searches each pack
+/// for its objects.
 fn sort_key(id: &[u8; ObjectId::LENGTH]) -> (u128, u32) {
     let (high, rest) = id.split_first_chunk().unwrap_or((&[0; 16], &[]));
     let low = rest.first_chunk().copied().unwrap_or_default();
@@ -121,7 +121,7 @@ impl<'a> PackIndex<'a> {
         self.blob(&Key::PackIndex(&self.pack.id, number), entries * LENGTH)
     }
 
-    /// A part of the index. A shorter one would have lost objects.
+    /// A part of the index of this length: a shorter one would have lost objects.
     fn blob(&self, key: &Key, length: usize) -> Result<Bytes, StoreError> {
         match self.env.blob(&key.to_string())? {
             Some(bytes) if bytes.len() == length => Ok(bytes),
@@ -149,7 +149,7 @@ impl<'a> PackIndex<'a> {
         Ok(self.find_all(std::iter::once(id))?.pop())
     }
 
-    /// The entries of those objects that the pack has. Of sorted ids, each page that may have one is read once.
+    /// The entries of the objects that the pack has. If the ids are sorted, each page that may have one is read once.
     pub fn find_all(&self, ids: impl Iterator<Item = ObjectId>) -> Result<Vec<IndexEntry>, StoreError> {
         let mut found = Vec::new();
         let mut directory = None;
@@ -186,13 +186,13 @@ impl<'a> PackIndex<'a> {
     }
 
     /// Every entry, in the order of the ids. Fails if they contradict one another, so that a join copies no damage.
-    /// Takes 64 bytes of memory for each entry; a pack is read only as [`Self::check_extents`] says.
+    /// Takes 64 bytes of memory for each entry, and reads the pack only as [`Self::check_extents`] says.
     pub fn read_all(&self) -> Result<Vec<IndexEntry>, StoreError> {
         self.read_checked(None)
     }
 
-    /// The same, and compares the directory, too: an object that is out of order is not found. Also returns the bytes
-    /// of the index.
+    /// As [`Self::read_all`], and compares the directory, too: an object that is out of order is not found. Also
+    /// returns the bytes of the index.
     pub fn check(&self) -> Result<(Vec<IndexEntry>, usize), StoreError> {
         let directory = self.directory()?;
         let entries = self.read_checked(Some(&directory))?;
@@ -228,8 +228,8 @@ impl<'a> PackIndex<'a> {
     }
 
     /// Checks that the entries, in the order of their offsets, fill the pack: a clone sends as many bytes of an object
-    /// as the index says. A joined pack also has the bytes of objects that several of its parts had, and its index
-    /// names one copy of each. Only beside these bytes, or beside damage, entries are decompressed.
+    /// as the index says. A joined pack has several copies of objects that several of its parts had, and its index
+    /// names one of them. Entries are decompressed only beside such copies, or beside damage.
     fn check_extents(&self, entries: &[IndexEntry]) -> Result<(), StoreError> {
         let bytes = PackBytes::new(self.env, self.project, &self.pack.id);
         let skip_copies = |mut end: u64, start: u64| {

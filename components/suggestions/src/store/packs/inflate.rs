@@ -1,4 +1,4 @@
-//! Decompression of entries of packs.
+//! Decompresses entries of stored packs, whose size the entry's header tells; `objects::inflate` is for loose objects.
 
 use super::bytes::{PackBytes, header_at};
 use crate::git::pack_entry::EntryHeader;
@@ -22,7 +22,7 @@ pub fn entry(env: &Env, bytes: PackBytes, offset: u64, header: &EntryHeader) -> 
     Ok(contents.into())
 }
 
-/// Where the entry at an offset ends, which only decompressing it tells.
+/// The end of the entry at an offset, which only decompression tells.
 pub fn end(env: &Env, bytes: PackBytes, offset: u64) -> Result<u64, StoreError> {
     let header = header_at(bytes, offset)?;
     decompress(env, bytes, offset, &header, &mut Vec::with_capacity(PART), Vec::clear)

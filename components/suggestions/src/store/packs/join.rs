@@ -17,8 +17,8 @@ use kit::store::StoreError;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// How many packs of a tier are joined, and how much larger the packs of the next tier are. A repository has up to
-/// so many packs of each tier, and a byte is written once more in each.
+/// How many packs of a tier are joined, and how much larger the packs of the next tier are. A repository has up to so
+/// many packs of each tier, and a byte is written once more for each tier.
 const FAN_OUT: usize = 8;
 
 /// The packs of the lowest tier have fewer bytes than this, times [`FAN_OUT`].
@@ -28,8 +28,8 @@ const SMALLEST: u64 = 2 << 10;
 const MAX_JOINED_BYTES: u64 = 4 << 20;
 const MAX_JOINED_OBJECTS: u32 = 20_000;
 
-/// The list with its last packs joined, if there are [`FAN_OUT`] of one tier; then those of the next tier. The joined
-/// pack is written and not listed yet; its id is returned, too.
+/// The list with its last packs joined, if there are [`FAN_OUT`] of one tier; then the packs of the next tier. The
+/// joined pack is written and not listed yet. Also returns its id.
 pub fn with_joined(
     env: &Env,
     project: RepositoryId,
@@ -51,7 +51,8 @@ pub fn with_joined(
     Ok(Some((PackListRecord { packs }, id)))
 }
 
-/// Joins the last packs of a list that another writer has changed meanwhile. Packs that are added now stay behind them.
+/// Joins the last packs of a list that another writer has changed meanwhile. Packs that are added meanwhile stay behind
+/// them.
 pub fn join_small(env: &Env, project: RepositoryId, mut list: PackListRecord) -> Result<(), StoreError> {
     let mut last = list.packs.len().saturating_sub(1);
     while let Some(run) = full_tier(&list.packs, last) {
@@ -67,15 +68,15 @@ pub fn join_small(env: &Env, project: RepositoryId, mut list: PackListRecord) ->
     Ok(())
 }
 
-/// Keeps packs that are about to be replaced in a list, for the clones that read them. The list itself, which each push
-/// reads and writes, does not name them.
+/// Keeps packs that are about to be replaced, for the clones that read them. A record of their own names them, because
+/// each push reads and writes the list.
 fn keep_replaced(env: &Env, packs: Vec<String>) -> Result<(), StoreError> {
     json_blob::write(env, &Key::ReplacedPacks(&env.with_current_time().id()), &ReplacedPacksRecord { packs })
 }
 
-/// The packs up to the position `last` that are to be joined with the one there: those of its tier or a lower one, as
-/// many as fit into one pack. Of packs of one tier, only the request that completes another [`FAN_OUT`] of them joins
-/// them, so that concurrent ones do not do so too; if it breaks off, a later one does.
+/// The packs to be joined up to the position `last`: packs of its tier or a lower one, as many as fit into one pack. Of
+/// packs of one tier, only the request that completes another [`FAN_OUT`] of them joins them, so concurrent requests do
+/// not. If it breaks off, a later request joins them.
 fn full_tier(packs: &[PackRecord], last: usize) -> Option<Range<usize>> {
     let tier = |pack: &PackRecord| (pack.size / SMALLEST).checked_ilog(FAN_OUT as u64).unwrap_or(0);
     let of_last = tier(packs.get(last)?);

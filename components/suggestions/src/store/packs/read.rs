@@ -16,12 +16,11 @@ use kit::store::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// The most deltas between an object and the one that is stored whole: only a circle has more. Packs that are received
-/// make chains of 4,144 at most, but earlier builds added a delta to a chain with each push.
+/// The longest chain of deltas down to a whole object: only a circle is longer. Received packs make chains of at most
+/// 4,144 deltas, but earlier builds added a delta to a chain with each push.
 const MAX_CHAIN: usize = 1 << 18;
 
-/// The largest object that is stored as a delta, or taken apart to be checked, in bytes. Two of them are in
-/// memory at once.
+/// The largest object that is stored as a delta, or parsed to be checked, in bytes. Two of them are in memory at once.
 pub const MAX_DELTIFIED: u64 = 96 << 20;
 
 /// The packs of a repository, as they were listed at one moment.
@@ -81,8 +80,8 @@ impl<'a> Packs<'a> {
         }
     }
 
-    /// Reads an object by `read` from the list that the instance has read last. `None` if it has none, or the object is
-    /// in none of its packs; then it may be in a newer one.
+    /// Reads an object by `read` from the list that the instance has read last. `None` if the instance has no list, or
+    /// the object is in none of its packs; a newer pack may have it.
     pub fn with_cached<T>(
         env: &Env,
         project: RepositoryId,
@@ -102,7 +101,7 @@ impl<'a> Packs<'a> {
         self.find_below(id, self.list.packs.len())
     }
 
-    /// Where the objects of `ids` are that are in packs. Each page of an index is read about once.
+    /// The locations of the objects of `ids` that are in packs. Each page of an index is read about once.
     pub fn find_all(&self, ids: &BTreeSet<ObjectId>) -> Result<BTreeMap<ObjectId, Location>, StoreError> {
         let mut found = BTreeMap::new();
         for (pack, record) in self.list.packs.iter().enumerate() {
@@ -141,8 +140,8 @@ impl<'a> Packs<'a> {
         header_at(self.bytes(pack)?, offset)
     }
 
-    /// The base of the delta at a location, by id, and the delta's header. `None` if the entry is no delta, or only its
-    /// offset tells the base: that of a joined pack may be a copy which the index does not name.
+    /// The base of the delta at a location, by id, and the delta's header. `None` if the entry is no delta, or if only
+    /// its offset tells the base: in a joined pack, this may be a copy that the index does not name.
     pub fn base(&self, location: &Location) -> Result<Option<(ObjectId, EntryHeader)>, StoreError> {
         let Location { pack, entry } = location;
         let header = self.header(*pack, entry.offset)?;
@@ -156,7 +155,7 @@ impl<'a> Packs<'a> {
         Ok((base.offset + distance == entry.offset).then_some((base.id, header)))
     }
 
-    /// The object at a location, if it has at most `limit` bytes, of which [`MAX_DELTIFIED`] can be a delta.
+    /// The object at a location, if it has at most `limit` bytes; a delta at most [`MAX_DELTIFIED`].
     pub fn read(&self, location: &Location, limit: u64) -> Result<ReadObject, StoreError> {
         let cache = BaseCache::of(self.env);
         let (mut pack, mut offset) = (location.pack, location.entry.offset);

@@ -1,7 +1,7 @@
-//! The tips of a pack, for whose sake its objects are in it, and the commits of other packs that it builds on.
+//! The tips of a pack, which reach its objects, and the commits of other packs that it builds on.
 //!
-//! The list of packs is read and written by each push and each applied suggestion. If commits on many branches were
-//! made here, a joined pack has as many tips, so the list names few of them, and a blob all.
+//! Each push and each applied suggestion reads and writes the list of packs. After commits on many branches, a joined
+//! pack has as many tips, so a pack with more than a few has them in a blob.
 
 use crate::git::ObjectId;
 use crate::repository_id::RepositoryId;
@@ -12,10 +12,10 @@ use kit::Env;
 use kit::store::StoreError;
 use std::collections::BTreeSet;
 
-/// The list names so many tips and bases of a pack.
+/// The most tips and bases of a pack that the list names.
 const MAX_LISTED: usize = 16;
 
-/// Writes tips and bases of a closed pack into a blob if they are many. Those of any other pack are not needed.
+/// Writes tips and bases of a self-contained pack into a blob if they are many. Any other pack does not need them.
 pub fn spill_tips(env: &Env, pack: &mut PackRecord) -> Result<(), StoreError> {
     if pack.has_tips_blob || pack.is_self_contained && pack.tips.len() + pack.bases.len() <= MAX_LISTED {
         return Ok(());
@@ -29,7 +29,7 @@ pub fn spill_tips(env: &Env, pack: &mut PackRecord) -> Result<(), StoreError> {
 }
 
 /// The tips of consecutive packs, and the commits that they build on, of which the packs before may have some. `None`
-/// if one of the packs is not closed.
+/// if one of the packs is not self-contained.
 pub fn of_all(
     env: &Env,
     project: RepositoryId,
@@ -41,7 +41,7 @@ pub fn of_all(
     }
     for pack in packs {
         let mut add = |added: &[ObjectId], built_on: &[ObjectId]| {
-            // Commits that a later pack builds on are reached by that pack's tips.
+            // The tips of a later pack reach the commits that it builds on.
             tips = &tips - &built_on.iter().copied().collect();
             tips.extend(added);
             bases.extend(built_on);

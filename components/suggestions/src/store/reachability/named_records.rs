@@ -16,8 +16,8 @@ use std::fmt;
 const KEYS_AT_ONCE: usize = 1000;
 
 impl Repositories<'_> {
-    /// Reports a lost record, unless `root` is of a deleted project, whose records are being removed. In a collection it
-    /// is damage of `root`.
+    /// Reports a lost record, unless `root` belongs to a deleted project, whose records are being removed. In a
+    /// collection, it is damage of `root`.
     fn report_lost(
         &self,
         root: &str,
@@ -35,9 +35,9 @@ impl Repositories<'_> {
         Ok(())
     }
 
-    /// Looks for the merge request of a list of discussions. Its record was written before its first comment, and that
-    /// of a deleted one is `null`. A merge request that only its project's list names need not have a record: it is
-    /// listed first, by a request that may have died before it wrote the record.
+    /// Checks that the merge request of a list of discussions has a record. The record is written before the first
+    /// comment; a deletion makes it `null`. A merge request that only its project's list names may lack a record: the
+    /// request that listed it may have died before it wrote the record.
     pub(super) fn check_merge_request(&self, list: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
         let Some(name) = list.strip_prefix(PREFIX).and_then(|rest| rest.strip_prefix("discussions/")) else {
             return Ok(());
@@ -49,7 +49,7 @@ impl Repositories<'_> {
         self.report_lost(list, key, "it is missing, and has discussions", tracer)
     }
 
-    /// Looks for the notes of an internal discussion, which were written before it was listed.
+    /// Checks that an internal discussion has a state, which is written before the discussion is listed.
     pub(super) fn check_internal_discussion(
         &self,
         list: &str,
@@ -63,9 +63,9 @@ impl Repositories<'_> {
         self.report_lost(list, state, format!("it is missing, and {list} names it"), tracer)
     }
 
-    /// Looks for each listed ref. Its record is written before its name is listed for good, and that of a deleted one
-    /// is `null`. But earlier builds listed a name first: without the counter by which a root is created, the ref was
-    /// never there, and the next request that the name is in the way of removes it. 1 list of keys for each 500 refs.
+    /// Checks that each listed ref has a record. The record is written before the name is listed for good; a deletion
+    /// makes it `null`. But earlier builds listed a name first. Without the counter that creates a root, such a ref
+    /// never existed, and the next request with a conflicting name removes its name. 1 list of keys for each 500 refs.
     pub(super) fn check_refs(
         &self,
         list: &str,
@@ -74,7 +74,7 @@ impl Repositories<'_> {
         tracer: &mut Tracer,
     ) -> Result<(), StoreError> {
         let key = |name: &String| Key::Ref(repository, name).to_string();
-        // Of each ref whose record was not seen, whether its counter was.
+        // The refs whose record was not seen, and whether their counter was.
         let mut unseen: BTreeMap<String, bool> = names.names.iter().map(|name| (key(name), false)).collect();
         let prefix = Key::Ref(repository, "").to_string();
         let mut after = String::new();
@@ -97,8 +97,8 @@ impl Repositories<'_> {
         Ok(())
     }
 
-    /// Looks for the list of a repository's packs, which is written before a ref that needs one of them. A repository
-    /// may have none: nothing was pushed, or all its objects are loose.
+    /// Checks that a repository has a list of packs, which is written before a ref that needs a pack. A repository may
+    /// lack the list: nothing was pushed, or all its objects are loose.
     pub(super) fn check_pack_list(
         &self,
         key: &str,
@@ -113,8 +113,8 @@ impl Repositories<'_> {
         self.report_lost(key, Key::Packs(repository), why, tracer)
     }
 
-    /// Looks for the transaction that has locked a ref. It is begun before that, and kept as long as a lock names it;
-    /// without it, a ref whose new value was committed would have the old one.
+    /// Checks that the transaction that has locked a ref exists. It begins before the lock, and is kept as long as a
+    /// lock names it. Without it, a ref whose new value was committed would have the old value.
     pub(super) fn check_transaction(
         &self,
         key: &str,
@@ -129,7 +129,7 @@ impl Repositories<'_> {
         self.report_lost(key, transaction, format!("it is missing, and {key} is locked by it"), tracer)
     }
 
-    /// Remarks on the name of a ref that is there, and that earlier builds created.
+    /// Remarks on the ambiguous name of an existing ref, which an earlier build created.
     pub(super) fn remark_ambiguous_name(&self, key: &str, repository: RepositoryId, tracer: &mut Tracer) {
         let name = key.rsplit('/').next().and_then(|name| Segment(name).decode());
         if let Some((name, taken_for)) = name.and_then(|name| Some((name.clone(), find_ambiguity(&name)?))) {
@@ -141,8 +141,8 @@ impl Repositories<'_> {
         }
     }
 
-    /// Looks for the name of a ref that is there: it is reserved before the ref is created, and forgotten after it is
-    /// deleted. 1 read of the names for each repository and step, and 1 for each report.
+    /// Checks that the name of an existing ref is listed: it is reserved before the ref is created, and removed after
+    /// the ref is deleted. 1 read of the names for each repository and step, and 1 for each report.
     pub(super) fn check_name(
         &self,
         key: &str,
@@ -155,7 +155,7 @@ impl Repositories<'_> {
             return Ok(());
         }
         let names = match ref_names::read(self.env, repository) {
-            // The visit of the names reports it.
+            // The visit of the names reports the damage.
             Err(StoreError::Corrupt { .. }) => return Ok(()),
             read => read?.names,
         };

@@ -60,7 +60,7 @@ impl Repositories<'_> {
             "packs" => {
                 let list = self.read::<PackListRecord>(key)?;
                 list.packs.iter().for_each(|pack| tracer.mark_id(&pack.id));
-                // The sweep takes loose copies of objects that are in packs for superfluous.
+                // The sweep removes loose copies of objects that are in packs.
                 let expects_blobs = self.traces_objects(tracer)?;
                 packs::check(self.env, repository()?, list, expects_blobs, tracer)?;
             }
@@ -107,8 +107,8 @@ impl Repositories<'_> {
         greatest.map_or(Ok(()), |id| self.counters.compare(self.env, &Key::NoteCounter, id, tracer))
     }
 
-    /// Marks the commit of a ref. Of one that is locked, also that of the transaction, and how that ended. The ref is
-    /// not read if neither commits nor transactions are swept and the repository has a list of packs.
+    /// Marks the commit of a ref; for a locked ref, also the transaction and its commit. The ref is not read if neither
+    /// commits nor transactions are swept and the repository has a list of packs.
     fn trace_ref(&self, key: &str, repository: RepositoryId, tracer: &mut Tracer) -> Result<(), StoreError> {
         let traces_objects = self.traces_objects(tracer)?;
         let has_pack_list = self.has_pack_list(repository)?;
@@ -160,7 +160,7 @@ impl Repositories<'_> {
         Ok(())
     }
 
-    /// Marks the blob that a discussion is on, unless it is one of a fork that was deleted.
+    /// Marks the commented blob of a discussion, unless it belongs to a deleted fork.
     pub(super) fn trace_discussion(&self, id: ObjectId, tracer: &mut Tracer) -> Result<(), StoreError> {
         let key = Key::DiscussionInitial(&id.to_string()).to_string();
         let record = self.read::<DiscussionInitialRecord>(&key)?;

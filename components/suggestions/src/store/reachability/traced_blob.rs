@@ -16,8 +16,8 @@ pub enum TracedBlob {
     Discussion(ObjectId),
 }
 
-/// The [`BlobId`] of an object: project, object id, the repository's fingerprint and, in the last byte, a tag, which is
-/// 0 in that of a time-ordered id.
+/// The [`BlobId`] of an object: project, object id, the repository's fingerprint and, in the last byte, a tag. The last
+/// byte of a time-ordered id is 0.
 pub fn object_blob_id(repository: RepositoryId, id: ObjectId) -> BlobId {
     tagged_blob_id(repository.project, id, repository.fingerprint(), OBJECT_TAG)
 }

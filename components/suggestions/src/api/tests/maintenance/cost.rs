@@ -104,7 +104,7 @@ fn packs_that_were_joined_are_kept_for_clones_that_have_begun() {
     timed.advance(2 * HOUR);
     timed.gc();
     assert!(replaced.iter().all(|id| stored(id)));
-    // The record that keeps them goes in one run, and they go in the next.
+    // One run removes the record that keeps the packs, and the next removes the packs.
     for _ in 0..2 {
         timed.advance(2 * HOUR);
         timed.gc();

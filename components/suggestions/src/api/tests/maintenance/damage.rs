@@ -134,7 +134,7 @@ fn a_repository_without_a_list_of_packs_is_sound_as_long_as_nothing_needs_one() 
     assert!(!timed.forge.store.keys().contains(&list_of(PUBLIC)));
     timed.is_sound();
     assert_eq!(collect(&timed), [""; 0]);
-    // A push that died before it listed its pack, wherever.
+    // A push that died anywhere before it listed its pack.
     let repository = example();
     let packs = |store: &MemoryStore| store.keys().iter().filter(|key| key.contains("/pack")).count();
     let mut unlisted = 0;
@@ -157,7 +157,7 @@ fn a_repository_without_a_list_of_packs_is_sound_as_long_as_nothing_needs_one() 
         unlisted += usize::from(packs(&after.forge.store) < written);
     }
     assert!(unlisted > 0, "a pack that no list names is garbage");
-    // A deleted project, of which the list went first.
+    // A deleted project whose list was removed first.
     let timed = pushed();
     timed.forge.store.delete(&list_of(PUBLIC)).unwrap();
     directory::dependents::delete_project(&timed.forge.env(), PUBLIC).unwrap();

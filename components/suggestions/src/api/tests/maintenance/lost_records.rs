@@ -11,7 +11,7 @@ fn check(forge: &Forge, damage: impl FnOnce(&MemoryStore)) -> Vec<String> {
     TimedForge { forge, now: Cell::new(NOW.millis()) }.run("fsck", "failed").1
 }
 
-/// What a check says of a store without a key.
+/// The problems that a check reports for a store without this key.
 fn without(forge: &Forge, key: &str) -> Vec<String> {
     check(forge, |store| store.delete(&format!("suggestions/v1/{key}")).unwrap())
 }
