@@ -9,6 +9,7 @@ mod layout;
 mod links;
 mod release;
 mod scopes;
+mod sentences;
 mod vendored;
 mod waits;
 mod worlds;
