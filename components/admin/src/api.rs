@@ -32,7 +32,7 @@ pub const VARIABLES: &[&str] =
 pub async fn handle(env: Env, request: Request) -> Response {
     let has_secret_path = route::has_secret(&request.path);
     let response = match route::parse(&request.method, &request.path) {
-        // npm prints the key `error` only.
+        // npm prints only the field `error`.
         Ok(Route::Npm(route)) => npm::answer(&env, request, &route).await.map_err(Error::paired),
         Ok(route) => answer(&env, request, route).await,
         Err(error) => Err(error),
@@ -43,7 +43,7 @@ pub async fn handle(env: Env, request: Request) -> Response {
 async fn answer(env: &Env, mut request: Request, route: Route) -> Result<Response, Error> {
     let authenticate = |env: &Env, request: &Request| authenticate(env, request, &route);
     let (env, caller) = match (&route, &request.method) {
-        // Its body may have any length.
+        // The body of an import may have any length.
         (Route::Import, _) => (env.clone(), authenticate(env, &request)?),
         (_, &Method::POST | &Method::PUT) => {
             reauthorization::with_body(env, &mut request, parameters::MAX_BODY, authenticate).await?
@@ -84,12 +84,12 @@ async fn answer(env: &Env, mut request: Request, route: Route) -> Result<Respons
     }
 }
 
-/// The caller, if their token has a scope for the route.
+/// Returns the caller if the token has a scope for the route.
 fn authenticate(env: &Env, request: &Request, route: &Route) -> Result<Caller, Error> {
     let caller = match caller::authenticate(env, request, AcceptedTokens::Api) {
-        // Only 401 tells that the token is none that works.
+        // Only 401 means that the token is invalid. Other errors say nothing about it.
         Err(refusal) if refusal.status == StatusCode::UNAUTHORIZED && matches!(route, Route::RotateToken(_)) => {
-            tokens::revoke_line(env, request)?;
+            tokens::revoke_successors(env, request)?;
             return Err(refusal);
         }
         caller => caller?,
@@ -125,7 +125,7 @@ async fn import_directory(env: &Env, caller: &Caller, mut request: Request) -> R
     Ok(Response::ok(&import::run(env, &AdminRequest::new(request), body).await?))
 }
 
-/// What `hexad up --demo` says before the demo's first record, and after its last one.
+/// The requests of `hexad up --demo` before its first record and after its last one.
 #[derive(Deserialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
 enum DemoStep {
@@ -181,7 +181,7 @@ async fn set_feature(env: &Env, caller: &Caller, name: &str, request: Request) -
     Ok(Response::json(StatusCode::CREATED, &features::to_json(name, &gates)))
 }
 
-/// The actor and its incarnation.
+/// The actor with this name, and its incarnation.
 fn actor(env: &Env, target: &Target) -> Result<(Actor, Incarnation), Error> {
     let (name, found) = match target {
         Target::User(name) => {

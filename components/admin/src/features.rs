@@ -1,4 +1,4 @@
-//! Feature flags in requests and answers.
+//! Feature flags in requests and responses.
 
 use directory::feature::{Actor, FeatureGates};
 use kit::Error;
@@ -12,11 +12,11 @@ const MAX_NAME: usize = 255;
 /// The parameters that can restrict a change.
 const TARGETS: [&str; 5] = ["user", "group", "namespace", "project", "feature_group"];
 
-/// A change of a feature that a request asks for.
+/// A requested change of a feature.
 #[derive(Debug, PartialEq)]
 pub struct FeatureChange {
     pub value: GateValue,
-    /// Actors that the change is restricted to; without any (and without groups) it is for all.
+    /// The actors that the change is restricted to. Without actors and groups, it is unrestricted.
     pub targets: Vec<Target>,
     pub groups: Vec<String>,
 }
@@ -29,7 +29,7 @@ pub enum GateValue {
     PercentageOfActors(u8),
 }
 
-/// An actor by the name in the request, still to be looked up.
+/// An actor by its name in the request, not looked up yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     User(String),
@@ -37,10 +37,12 @@ pub enum Target {
     Project(String),
 }
 
-/// Reads a change. `value` is `true`, `false` or a percentage, by `key` of the time (the default) or of the actors;
-/// `user`, `group`, `namespace`, `project` and `feature_group` restrict a `true` or `false` to these, each a list
-/// separated by commas. An empty list is refused, as is the reference service's `repository`: the change was not meant
-/// for all.
+/// Parses a change.
+///
+/// `value` is `true`, `false` or a percentage. `key` says whether a percentage is of the time (the default) or of the
+/// actors. `user`, `group`, `namespace`, `project` and `feature_group` restrict `true` or `false`. Each is a list
+/// separated by commas. An empty list is refused, because the change was not meant for all. So is the parameter
+/// `repository` of the reference service.
 pub fn parse_change(name: &str, fields: &Map<String, Value>) -> Result<FeatureChange, Error> {
     let params = Params::from_json(fields)?;
     let checks = Validation::new(&params);
@@ -74,7 +76,7 @@ pub fn parse_change(name: &str, fields: &Map<String, Value>) -> Result<FeatureCh
         checks.reject("a percentage and feature_group, user, group, namespace, project are mutually exclusive");
     }
     checks.finish()?;
-    // `finish` has returned an error if there is no value.
+    // If `value` is missing, `finish` has returned an error.
     Ok(FeatureChange { value: value.unwrap_or(GateValue::Off), targets, groups })
 }
 
@@ -93,7 +95,7 @@ fn parse_value(text: &str, of_actors: bool) -> Option<GateValue> {
     Some(if of_actors { GateValue::PercentageOfActors(percentage) } else { GateValue::PercentageOfTime(percentage) })
 }
 
-/// Applies a change whose targets were found.
+/// Applies a change after its targets were found.
 pub fn apply(gates: &mut FeatureGates, value: GateValue, actors: &[Actor], groups: &[String]) {
     let is_unrestricted = actors.is_empty() && groups.is_empty();
     match value {
@@ -102,7 +104,7 @@ pub fn apply(gates: &mut FeatureGates, value: GateValue, actors: &[Actor], group
             gates.actors.extend(actors.iter().map(Actor::to_string));
             gates.groups.extend(groups.iter().cloned());
         }
-        // Switching off without a restriction closes every gate.
+        // An unrestricted `false` closes every gate.
         GateValue::Off if is_unrestricted => *gates = FeatureGates::default(),
         GateValue::Off => {
             gates.actors.retain(|kept| !actors.iter().any(|actor| actor.to_string() == *kept));
@@ -113,12 +115,12 @@ pub fn apply(gates: &mut FeatureGates, value: GateValue, actors: &[Actor], group
     }
 }
 
-/// A feature in an answer.
+/// The JSON of a feature.
 pub fn to_json(name: &str, gates: &FeatureGates) -> Value {
     json!({"name": name, "state": gates.state().as_str(), "gates": gates.to_json(), "definition": null})
 }
 
-/// The gates in the form of [`to_json`]; `None` if one is not known.
+/// Parses gates in the form of [`to_json`]. `None` if a gate is unknown.
 pub fn parse_gates(list: &[Value]) -> Option<FeatureGates> {
     let mut gates = FeatureGates::default();
     for gate in list {

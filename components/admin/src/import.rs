@@ -1,5 +1,4 @@
-//! The import: each line of the body is applied on its own, and the catalog follows once for each
-//! batch of lines.
+//! The import. It applies each line separately, and updates the catalog once for each batch of lines.
 
 use crate::line_error::{InvalidLine, LineError};
 use crate::record::{NamespaceOwner, PendingChanges, Record};
@@ -11,16 +10,16 @@ use kit::store::StoreError;
 use kit::{Body, Env, Error};
 use std::collections::BTreeSet;
 
-/// The longest line, in bytes, so that an import of any size needs bounded memory.
+/// The longest line, in bytes. It bounds the memory of an import of any size.
 const MAX_LINE: usize = 1 << 20;
 
-/// The bounds of a batch: lines, and bytes of lines.
+/// The largest batch, in lines and in bytes of lines.
 const BATCH_LINES: usize = 16 * 1024;
 const BATCH_BYTES: usize = 8 << 20;
 
-/// Applies every line of `body`. An invalid line is reported and changes nothing; the others are applied. If the body
-/// breaks off, the lines before stay applied; if storage fails, the client repeats the import. If `request` is an
-/// administrator's no more, the batches before stay applied, and the error has their report.
+/// Applies every line of `body`. An invalid line is reported and changes nothing; other lines are applied. If the body
+/// breaks off, earlier lines stay applied. If storage fails, the client repeats the import. If the sender of `request`
+/// loses the administrator role, earlier batches stay applied, and the error has their report.
 pub async fn run(env: &Env, request: &AdminRequest, body: Body) -> Result<ImportReport, Error> {
     let mut report = ImportReport::default();
     let mut lines = LineReader::new(body, MAX_LINE);
@@ -36,7 +35,7 @@ pub async fn run(env: &Env, request: &AdminRequest, body: Body) -> Result<Import
         let Some(line) = line else { break };
         let bytes = line.text.as_ref().map_or(0, |text| text.len());
         let record = line.text.map_err(InvalidLine::from).and_then(|text| Record::parse(&text));
-        // Dependents are looked up in the catalog, which must have the lines before.
+        // Earlier lines must be applied first, because dependents are looked up in the catalog.
         if let Ok(record) = &record
             && batch.has_tree_lines
             && (batch.has_owner_of(record) || may_change_dependents(env, record)?)
@@ -52,8 +51,8 @@ pub async fn run(env: &Env, request: &AdminRequest, body: Body) -> Result<Import
     Ok(report)
 }
 
-/// Whether applying the record changes its dependents. If the stored record cannot be read, that is not known: the
-/// lines before it are applied, and its own line fails.
+/// Whether applying the record changes its dependents. True if the stored record cannot be read: then earlier lines are
+/// applied first, and this line fails.
 fn may_change_dependents(env: &Env, record: &Record) -> Result<bool, StoreError> {
     match record.changes_dependents(env) {
         Err(StoreError::Corrupt { .. }) => Ok(true),
@@ -61,28 +60,28 @@ fn may_change_dependents(env: &Env, record: &Record) -> Result<bool, StoreError>
     }
 }
 
-/// Lines that are read and not applied yet.
+/// Lines that are parsed and not applied yet.
 #[derive(Default)]
 struct Batch {
-    /// Each with its number, from 1.
+    /// Each line with its number, from 1.
     lines: Vec<(u64, Result<Record, InvalidLine>)>,
     bytes: usize,
-    /// Whether one of them changes groups, projects or members.
+    /// Whether a line changes groups, projects or members.
     has_tree_lines: bool,
-    /// The groups and users that it creates or changes.
+    /// The groups and users that the batch creates or changes.
     owners: BTreeSet<NamespaceOwner>,
 }
 
 impl Batch {
     fn add(&mut self, number: u64, bytes: usize, record: Result<Record, InvalidLine>) {
         self.bytes += bytes;
-        self.has_tree_lines |= record.as_ref().is_ok_and(Record::is_of_tree);
+        self.has_tree_lines |= record.as_ref().is_ok_and(Record::changes_tree);
         self.owners.extend(record.as_ref().ok().and_then(Record::namespace_owner));
         self.lines.push((number, record));
     }
 
-    /// Whether the record is of a group or user that is in the batch: it may move records that the batch puts below
-    /// their namespace.
+    /// Whether the batch has the group or user of this record. The record may then move records that the batch puts
+    /// below their namespace.
     fn has_owner_of(&self, record: &Record) -> bool {
         record.namespace_owner().is_some_and(|owner| self.owners.contains(&owner))
     }
@@ -92,9 +91,9 @@ impl Batch {
     }
 
     fn apply(self, env: &Env, request: &AdminRequest, report: &mut ImportReport) -> Result<(), Error> {
-        // An import may take hours, and blobs are dated by the batch that writes them.
+        // An import may take hours, and each batch dates the blobs that it writes.
         let env = &env.with_current_time();
-        // The lines before may have ended the caller's authority, and no line is left that asks for it.
+        // Earlier lines may have revoked the permissions of the sender. Without further lines no permission is needed.
         if !self.lines.is_empty() {
             request.authorize(env).map_err(|error| report.ended_by(error))?;
         }

@@ -9,15 +9,15 @@
 //! | `POST, DELETE /features/:name` | switches a feature on or off, for all or for some actors; deletes it |
 //! | `GET, POST /personal_access_tokens`, `POST /users/:id/personal_access_tokens` | the caller's tokens, or for an administrator those of all users; makes a token for a user and shows it once |
 //! | `GET, DELETE /personal_access_tokens/:id`, `…/self` | shows or revokes a token |
-//! | `POST /personal_access_tokens/:id/rotate`, `…/self/rotate` | revokes a token and makes one in its place, which is shown once |
+//! | `POST /personal_access_tokens/:id/rotate`, `…/self/rotate` | revokes a token and makes its successor, which is shown once |
 //! | `GET, POST <registry>/-/npm/v1/tokens`, `DELETE …/tokens/token/:key`, `DELETE <registry>/-/user/token/:token` | the same for npm, about the caller's own tokens |
 //! | `POST /maintenance/admin/gc`, `…/fsck` | a step of garbage collection of the catalog, or of checking every record ([`kit::maintenance`]) |
 //!
-//! Every endpoint except those of tokens is for administrators with the scope `api` (`read_api`
-//! suffices to read). A token of any scope may show and revoke itself. A request is checked in this
-//! order: 401, the token's scope, 400, 403, 404.
+//! Every endpoint except the token endpoints is for administrators with the scope `api` (`read_api` suffices to read).
+//! A token of any scope may show and revoke itself. A request is checked in this order: 401, the token's scope, 400,
+//! 403, 404.
 //!
-//! It has no keys of its own: the crate `directory` defines records and keys.
+//! The area has no keys of its own. The crate `directory` defines records and keys.
 
 pub mod api;
 #[cfg(target_family = "wasm")]

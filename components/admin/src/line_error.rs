@@ -1,4 +1,4 @@
-//! Errors of single lines of an import.
+//! Errors about single lines of an import.
 
 use directory::{InvalidRecord, SaveError};
 use kit::ndjson::{self, LineTooLong};
@@ -6,13 +6,13 @@ use kit::store::StoreError;
 use serde_json::Value;
 use std::fmt;
 
-/// Why a line cannot be imported. The text is for the client that sent it.
+/// The reason why a line cannot be imported. The client gets the text.
 #[derive(Debug)]
 pub enum InvalidLine {
     TooLong(LineTooLong),
     NotAnObject,
     Json(serde_json::Error),
-    /// As [`InvalidLine::Json`], without the parser's text, which could quote a secret.
+    /// Like [`InvalidLine::Json`], but without the text of the parser, which could quote a secret.
     SecretJson {
         column: usize,
     },
@@ -20,13 +20,13 @@ pub enum InvalidLine {
         kind: String,
         known: &'static [&'static str],
     },
-    /// Fields that contradict each other, or of which one is missing.
+    /// Fields are missing or contradict each other.
     Fields(&'static str),
     Settings(kit::Error),
     UnknownNamespace(String),
     UnknownUser(String),
     Record(InvalidRecord),
-    /// The stored record cannot be read, or one that it depends on.
+    /// The stored record, or a record that it depends on, cannot be read.
     Unreadable(String),
 }
 
@@ -60,7 +60,7 @@ impl From<LineTooLong> for InvalidLine {
     }
 }
 
-/// A line was not applied: it is invalid, or storage failed.
+/// The reason why a line was not applied: it is invalid, or storage failed.
 pub enum LineError {
     Invalid(InvalidLine),
     Store(StoreError),
@@ -75,7 +75,7 @@ impl From<InvalidLine> for LineError {
 impl From<StoreError> for LineError {
     fn from(error: StoreError) -> Self {
         match error {
-            // The other lines do not depend on it.
+            // Other lines do not depend on this record.
             StoreError::Corrupt { key, .. } => LineError::Invalid(InvalidLine::Unreadable(key)),
             error => LineError::Store(error),
         }

@@ -1,5 +1,5 @@
-//! The token that `npm token create` asks for. npm up to 10 sends `password`, `readonly` and `cidr_whitelist`; later
-//! ones a name, an end, and the restrictions of the token.
+//! The token that `npm token create` requests. npm up to version 10 sends `password`, `readonly` and `cidr_whitelist`.
+//! Later versions also send a name, an expiry and restrictions.
 
 use crate::tokens;
 use directory::token::NewPersonalToken;
@@ -7,23 +7,23 @@ use kit::params::{Params, Validation};
 use kit::{Error, Timestamp};
 use serde_json::{Map, Value};
 
-/// The name of a token of a client that sends none.
+/// The name of a token if the client sends no name.
 const DEFAULT_NAME: &str = "npm token create";
 
-/// Restrictions that tokens here cannot have. A token without them would allow more than was asked for.
+/// Restrictions that tokens here cannot have. A token without them would allow more than the client requested.
 const RESTRICTIONS: [&str; 4] = ["cidr_whitelist", "orgs", "packages", "scopes"];
 
-/// Milliseconds.
+/// A day in milliseconds.
 const DAY: i64 = 24 * 60 * 60 * 1000;
 
-/// A token that npm asks for.
+/// A token that npm requests.
 pub struct NpmToken {
     /// A personal token of the caller.
     pub password: String,
     pub new: NewPersonalToken,
 }
 
-/// The request's fields, validated. A restriction that is not supported is refused by name.
+/// The validated fields of the request. An unsupported restriction is refused by name.
 pub fn parse(fields: &Map<String, Value>, now: Timestamp) -> Result<NpmToken, Error> {
     let params = Params::from_json(fields)?;
     let checks = Validation::new(&params);

@@ -8,15 +8,15 @@ use serde_json::{Map, Value};
 /// The largest body of parameters, in bytes. All settings together are far smaller.
 pub const MAX_BODY: u64 = 1 << 20;
 
-/// Parameters that authenticate the caller. They are removed.
+/// Parameters that authenticate the caller. `read` removes them.
 const CREDENTIALS: [&str; 4] = ["private_token", "access_token", "job_token", "sudo"];
 
-/// The parameters of `request`; the body's win over the query's.
+/// The parameters of `request`. Values in the body take precedence over the query.
 pub async fn read(request: Request) -> Result<Map<String, Value>, Error> {
     read_typed(request, |_, text| text.into()).await
 }
 
-/// The same, with the value that `from_text` makes of each field of a form.
+/// The same, but `from_text` converts the value of each form field.
 pub async fn read_typed(
     request: Request,
     from_text: impl Fn(&str, &str) -> Value,
@@ -30,7 +30,7 @@ pub async fn read_typed(
     Ok(fields)
 }
 
-/// The fields of a form; a repeated `name[]` becomes a list.
+/// The fields of a form. A repeated `name[]` becomes a list.
 fn from_form(form: &Params, from_text: impl Fn(&str, &str) -> Value) -> Map<String, Value> {
     let mut fields = Map::new();
     for (name, value) in form.pairs() {

@@ -1,5 +1,5 @@
-//! The records of an import, in the shape of the reference service's own entities: one JSON object
-//! with a `kind`. Fields that are not known are ignored, so that whole entities can be sent.
+//! The records of an import, in the form of the entities of the reference service: one JSON object with a `kind`.
+//! Unknown fields are ignored, so that clients can send whole entities.
 
 mod deserialize;
 mod details;
@@ -10,7 +10,7 @@ mod project;
 mod reference;
 mod setting;
 mod token;
-mod unkept;
+mod unsupported;
 mod user;
 
 use crate::line_error::{InvalidLine, LineError};
@@ -46,7 +46,7 @@ struct RecordHead<'a> {
     deleted: bool,
 }
 
-/// Changes that lines leave to the end of their batch, because a record that they name may come after them.
+/// Changes that are written at the end of the batch. A record that they name may follow after them.
 #[derive(Default)]
 pub struct PendingChanges {
     memberships: PendingMemberships,
@@ -54,16 +54,16 @@ pub struct PendingChanges {
 }
 
 impl PendingChanges {
-    /// Writes the memberships and reports their lines. A record that is deleted by then gets no role and no feature,
-    /// and the report says so.
+    /// Writes the memberships and reports their lines. A record that is deleted by then gets neither role nor feature,
+    /// and the report warns about it.
     pub fn write(self, env: &Env, report: &mut ImportReport) -> Result<(), StoreError> {
         let mut deleted = DeletedRecords::default();
         self.memberships.write(env, &mut deleted, report)?;
-        self.gates.close_of_deleted(env, report)
+        self.gates.close_for_deleted(env, report)
     }
 }
 
-/// One line, read and not applied yet.
+/// A parsed line that is not applied yet.
 pub enum Record {
     User(User, Box<Details>),
     DeleteUser(ById),
@@ -79,7 +79,7 @@ pub enum Record {
 
 type Deleted = bool;
 
-/// Whose namespace a record may move.
+/// The owner of a namespace that a record may move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NamespaceOwner {
     Group(u64),
@@ -88,7 +88,7 @@ pub enum NamespaceOwner {
 
 impl Record {
     pub fn parse(line: &[u8]) -> Result<Self, InvalidLine> {
-        // Serde would also read an array as a struct's fields in order.
+        // From an array, serde would read the fields of a struct in order.
         if !line.trim_ascii_start().starts_with(b"{") {
             return Err(InvalidLine::NotAnObject);
         }
@@ -121,7 +121,7 @@ impl Record {
         }
     }
 
-    /// Adds the changes of this record, for the catalog to follow.
+    /// Adds the changes of this record to the changes of the catalog.
     pub fn add_to(&self, changes: &mut Changes) {
         match self {
             Record::User(user, _) => changes.user(user.id.get(), user.namespace_id.map(NonZeroU64::get)),
@@ -135,7 +135,7 @@ impl Record {
         }
     }
 
-    /// The group, or the user with a personal namespace, that this creates or changes.
+    /// The group or the user that this record creates or changes.
     pub fn namespace_owner(&self) -> Option<NamespaceOwner> {
         match self {
             Record::Group(group, _) => Some(NamespaceOwner::Group(group.id.get())),
@@ -144,7 +144,7 @@ impl Record {
         }
     }
 
-    /// A warning to the operator about the record, although it is valid.
+    /// A warning for the operator about a valid record.
     pub fn warning(&self) -> Option<String> {
         match self {
             Record::Project(project) => project.warning(),
@@ -154,8 +154,8 @@ impl Record {
         }
     }
 
-    /// Whether other records can depend on the one that this changes.
-    pub fn is_of_tree(&self) -> bool {
+    /// Whether other records may depend on the changed record.
+    pub fn changes_tree(&self) -> bool {
         match self {
             Record::User(..) | Record::Group(..) | Record::Project(_) | Record::Member(..) => true,
             Record::DeleteUser(_) | Record::DeleteGroup(_) | Record::DeleteProject(_) => false,
@@ -163,17 +163,17 @@ impl Record {
         }
     }
 
-    /// Whether dependents may be deleted or moved with this record. They are looked up in the catalog.
+    /// Whether this record may delete or move dependents. These are looked up in the catalog.
     pub fn changes_dependents(&self, env: &Env) -> Result<bool, StoreError> {
         match self {
             Record::DeleteUser(_) | Record::DeleteGroup(_) | Record::DeleteProject(_) => Ok(true),
             Record::User(user, _) => user.moves_namespace(env),
-            Record::Group(group, _) => group.moves_below(env),
+            Record::Group(group, _) => group.changes_parent(env),
             _ => Ok(false),
         }
     }
 
-    /// Writes the record of a line. False for a membership: it only goes into `pending`, which reports it.
+    /// Writes the record of a line. False for a membership, which `pending` writes and reports later.
     pub fn apply(self, env: &Env, line: u64, pending: &mut PendingChanges) -> Result<bool, LineError> {
         let written = match self {
             Record::User(user, details) => user.save(env, *details),

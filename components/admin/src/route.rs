@@ -1,4 +1,4 @@
-//! URLs.
+//! The routes: the only module that knows URLs.
 
 use http::Method;
 use kit::maintenance::Task;
@@ -17,21 +17,21 @@ pub enum Route {
     SetFeature(String),
     DeleteFeature(String),
     ListTokens,
-    /// For the user of the path, or of the body.
+    /// For the user in the path, or in the body.
     CreateToken(Option<String>),
     ShowToken(TokenName),
     RevokeToken(TokenName),
     RotateToken(TokenName),
-    /// A request of npm about the caller's tokens, at any registry.
+    /// A request of npm about the tokens of the caller, at any registry.
     Npm(NpmRoute),
-    /// A step of garbage collection or of checking the store.
+    /// A step of garbage collection, or of a check of the store.
     Maintain(Task),
 }
 
 /// A personal token in a path.
 #[derive(Debug, PartialEq, Eq)]
 pub enum TokenName {
-    /// The one that the request presents.
+    /// The token that the request presents.
     Presented,
     Id(String),
 }
@@ -46,12 +46,12 @@ pub enum NpmRoute {
     Logout(String),
 }
 
-/// Whether the path has a token's text in it.
+/// Whether the path contains the text of a token.
 pub fn has_secret(path: &str) -> bool {
     path.contains("/-/user/token/") || path.contains("/-/npm/v1/tokens/token/")
 }
 
-/// The endpoint that `path` and `method` name.
+/// The endpoint for `path` and `method`.
 pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
     let segments = path::below(path, BASE).ok_or_else(Error::route_not_found)?;
     let segments: Option<Vec<_>> = segments.into_iter().map(path::Segment::decode).collect();

@@ -1,5 +1,5 @@
-//! The declared types of settings. A form has text only, and a setting is stored as the type that the
-//! reference service declares for it.
+//! The declared types of settings. A form contains only text. A setting is stored as the type that the reference
+//! service declares.
 
 mod names;
 
@@ -12,13 +12,13 @@ use serde_json::{Map, Value};
 pub enum SettingType {
     Boolean,
     Integer,
-    /// Texts, each of which may be several, separated by commas; or one such text.
+    /// A list of texts, or one text. A text with commas is several elements.
     List,
-    /// The same of numbers.
+    /// The same for numbers.
     NumberList,
 }
 
-/// The declared type of a setting; `None` for text, and for a name that is not known.
+/// The declared type of a setting. `None` for a text and for an unknown name.
 pub fn declared(name: &str) -> Option<SettingType> {
     let is_in = |names: &[&str]| names.binary_search(&name).is_ok();
     if is_in(BOOLEANS) {
@@ -34,8 +34,8 @@ pub fn declared(name: &str) -> Option<SettingType> {
     }
 }
 
-/// The value of a field of a form. Where no type is declared, `true` and `false` are booleans; a text
-/// that is not of the declared type stays, for [`coerce`] to refuse.
+/// The value of a form field. Without a declared type, `true` and `false` become booleans. A text that does not fit the
+/// declared type is unchanged, and [`coerce`] refuses it.
 pub fn from_text(name: &str, text: &str) -> Value {
     match (declared(name), text) {
         (None, "true") if !is_text(name) => Value::Bool(true),
@@ -44,15 +44,15 @@ pub fn from_text(name: &str, text: &str) -> Value {
     }
 }
 
-/// The settings of this service that are text.
+/// The settings of this service with text values.
 pub const TEXTS: [&str; 4] = ["license", "operator_group", "analytics_api_base_url", "analytics_api_key"];
 
 fn is_text(name: &str) -> bool {
     TEXTS.contains(&name)
 }
 
-/// `value` as the declared type of the setting; `checks` gets an error if it is not of that type.
-/// `checks` is over the same settings.
+/// Converts `value` to the declared type of the setting. If it does not fit the type, `checks` gets an error. `checks`
+/// must be about the same settings.
 pub fn coerce(name: &str, value: &Value, checks: &Validation) -> Option<Value> {
     let coerced = match (declared(name)?, value) {
         (_, Value::Null) | (SettingType::Boolean, Value::Bool(_)) => return None,
@@ -68,20 +68,20 @@ pub fn coerce(name: &str, value: &Value, checks: &Validation) -> Option<Value> {
     coerced
 }
 
-/// A stored value as its declared type, for an answer: early builds stored the fields of forms as text. A value that is
-/// not of that type stays as it is.
+/// Converts a stored value to its declared type for a response, because early builds stored form fields as text. A
+/// value that does not fit the type is unchanged.
 pub fn coerce_stored(name: &str, value: &Value) -> Value {
     let fields = Map::from_iter([(name.to_owned(), value.clone())]);
     let typed = Params::from_json(&fields).ok().and_then(|params| coerce(name, value, &Validation::new(&params)));
     typed.unwrap_or_else(|| value.clone())
 }
 
-/// The elements of a list, without empty ones: of a form, `name[]=` is the list without elements.
-fn coerce_list(value: &Value, is_of_numbers: bool) -> Option<Value> {
+/// The elements of a list without empty ones. In a form, `name[]=` is the empty list.
+fn coerce_list(value: &Value, has_numbers: bool) -> Option<Value> {
     let number = |text: &str| text.parse().ok().map(|number: i64| number.into());
     let elements = |text: &str| -> Option<Vec<Value>> {
         let texts = text.split(',').map(str::trim).filter(|text| !text.is_empty());
-        texts.map(|text| if is_of_numbers { number(text) } else { Some(text.into()) }).collect()
+        texts.map(|text| if has_numbers { number(text) } else { Some(text.into()) }).collect()
     };
     let values = match value {
         Value::Array(values) => values.as_slice(),
@@ -91,7 +91,7 @@ fn coerce_list(value: &Value, is_of_numbers: bool) -> Option<Value> {
         .iter()
         .map(|value| match value {
             Value::String(text) => elements(text),
-            Value::Number(number) if is_of_numbers && number.is_i64() => Some(vec![value.clone()]),
+            Value::Number(number) if has_numbers && number.is_i64() => Some(vec![value.clone()]),
             _ => None,
         })
         .collect();

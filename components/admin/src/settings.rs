@@ -1,4 +1,4 @@
-//! Settings in requests and answers.
+//! Settings in requests and responses.
 
 use crate::setting_types;
 use directory::access::Role;
@@ -9,30 +9,30 @@ use kit::Error;
 use kit::params::{Params, Validation};
 use serde_json::{Map, Value, json};
 
-/// Names of the reference service, each with the name under which the setting is stored.
+/// Setting names of the reference service, each with the stored name.
 const ALIASES: [(&str, &str); 2] =
     [("cube_api_base_url", "analytics_api_base_url"), ("cube_api_key", "analytics_api_key")];
 
-/// The setting with the key that signs the requests to analytics engines.
+/// The setting with the key for signing requests to analytics engines.
 pub const ANALYTICS_KEY: &str = "analytics_api_key";
 
-/// The error text for an invalid base URL of an engine.
+/// The error text for an invalid base URL of an analytics engine.
 pub const INVALID_ENGINE_URL: &str = "analytics_api_base_url is not an http or https URL";
 
-/// The least bytes of a key for HS256 (RFC 7518, section 3.2).
+/// The shortest key for HS256, in bytes (RFC 7518, section 3.2).
 const MIN_KEY: usize = 32;
 
 /// The longest lifetime of new tokens, in days.
 const MAX_TOKEN_LIFETIME: u64 = 36_500;
 
-/// The longest name of a setting, in bytes; the longest of the reference service has 65.
+/// The longest name of a setting, in bytes. The longest name of the reference service has 65.
 const MAX_NAME: usize = 100;
 
-/// The changes in a request, validated and as their declared types: `null` restores the default.
-/// Settings that this component does not know are kept as they are given.
+/// The validated changes of a request, with their declared types; `null` restores the default. Unknown settings are
+/// kept unchanged.
 pub fn parse_changes(fields: Map<String, Value>) -> Result<Map<String, Value>, Error> {
     let mut changes = with_stored_names(fields);
-    // A form has no null: an empty field stands for it.
+    // Forms have no null, so an empty field means null.
     changes.values_mut().filter(|value| **value == "").for_each(|value| *value = Value::Null);
     let params = Params::from_json(&changes)?;
     let checks = Validation::new(&params);
@@ -68,7 +68,7 @@ pub fn parse_changes(fields: Map<String, Value>) -> Result<Map<String, Value>, E
     if is_unusable(TOKEN_LIFETIME, &is_lifetime) {
         checks.reject(format!("{TOKEN_LIFETIME} is not a number of days from 0 to {MAX_TOKEN_LIFETIME}"));
     }
-    // With rules that cannot be parsed, every publish would fail.
+    // Unreadable rules would make every publish fail.
     if let Some(rules) = changes.get(protection::SETTING).filter(|rules| !rules.is_null()) {
         let problem = match protection::parse_rules(Some(rules)) {
             Ok(rules) => rules.iter().find_map(Rule::problem),
@@ -82,7 +82,7 @@ pub fn parse_changes(fields: Map<String, Value>) -> Result<Map<String, Value>, E
     Ok(changes)
 }
 
-/// The same fields, each under the name that the setting is stored with.
+/// The same fields, each under the stored name of its setting.
 pub fn with_stored_names(fields: Map<String, Value>) -> Map<String, Value> {
     let stored_name = |name: String| {
         let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
@@ -91,13 +91,13 @@ pub fn with_stored_names(fields: Map<String, Value>) -> Map<String, Value> {
     fields.into_iter().map(|(name, value)| (stored_name(name), value)).collect()
 }
 
-/// Warnings to the operator about changes that are valid all the same.
+/// Warnings for the operator about valid changes.
 pub fn warnings(changes: &Map<String, Value>) -> Vec<String> {
     let key = changes.get(ANALYTICS_KEY).and_then(Value::as_str);
     key.and_then(|key| key_warning(ANALYTICS_KEY, key)).into_iter().collect()
 }
 
-/// A warning if a signing key is so short that it can be guessed.
+/// A warning about a signing key that is short enough to guess.
 pub fn key_warning(name: &str, key: &str) -> Option<String> {
     let text = || {
         format!(
@@ -113,7 +113,8 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-/// The settings in an answer, as their declared types: those with a default always, secret ones never.
+/// The settings in a response, with their declared types. Settings with a default are always present, secret ones
+/// never.
 pub fn to_json(settings: &Settings) -> Value {
     let mut json = json!({
         "license": settings.license().as_str(),

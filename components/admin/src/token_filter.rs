@@ -1,40 +1,40 @@
-//! Which personal tokens a list has, and in which order.
+//! The filters and the order of lists of personal tokens.
 
 use directory::token::PersonalToken;
 use kit::Timestamp;
 use kit::params::Validation;
 
-/// The parameters of a list, validated. Every bound is exclusive.
+/// The validated parameters of a list. All bounds are exclusive.
 #[derive(Debug, Default)]
 pub struct TokenFilter {
     pub user_id: Option<i64>,
     active: Option<bool>,
     revoked: Option<bool>,
-    created: Between,
-    last_used: Between,
-    expires: Between,
+    created: TimeRange,
+    last_used: TimeRange,
+    expires: TimeRange,
     /// A part of the name, in lower case.
     search: Option<String>,
-    /// The field, and whether the order is descending.
+    /// The sort field, and whether the order is descending.
     order: Option<(&'static str, bool)>,
 }
 
 #[derive(Debug, Default)]
-struct Between {
+struct TimeRange {
     after: Option<Timestamp>,
     before: Option<Timestamp>,
 }
 
-impl Between {
+impl TimeRange {
     fn read(checks: &Validation, after: &str, before: &str) -> Self {
-        Between { after: checks.datetime(after), before: checks.datetime(before) }
+        TimeRange { after: checks.datetime(after), before: checks.datetime(before) }
     }
 
     fn is_open(&self) -> bool {
         self.after.is_none() && self.before.is_none()
     }
 
-    fn covers(&self, moment: Option<Timestamp>) -> bool {
+    fn contains(&self, moment: Option<Timestamp>) -> bool {
         moment.map_or(self.is_open(), |moment| {
             self.after.is_none_or(|after| moment > after) && self.before.is_none_or(|before| moment < before)
         })
@@ -67,15 +67,15 @@ impl TokenFilter {
             user_id: checks.integer("user_id"),
             active: checks.one_of("state", &["active", "inactive"]).map(|state| state == "active"),
             revoked: checks.boolean("revoked"),
-            created: Between::read(checks, "created_after", "created_before"),
-            last_used: Between::read(checks, "last_used_after", "last_used_before"),
-            expires: Between::read(checks, "expires_after", "expires_before"),
+            created: TimeRange::read(checks, "created_after", "created_before"),
+            last_used: TimeRange::read(checks, "last_used_after", "last_used_before"),
+            expires: TimeRange::read(checks, "expires_after", "expires_before"),
             search: checks.text("search").map(str::to_lowercase),
             order: order.flatten(),
         }
     }
 
-    /// Whether the list is in the order of ids.
+    /// Whether the list is sorted by id.
     pub fn is_by_id(&self) -> bool {
         self.order.is_none_or(|(field, _)| field == "id")
     }
@@ -85,12 +85,12 @@ impl TokenFilter {
         self.order == Some(("id", true))
     }
 
-    /// Whether a token's last use decides if the list has it, or where.
+    /// Whether the filter or the order needs the last use of a token.
     pub fn needs_last_use(&self) -> bool {
         !self.last_used.is_open() || self.order.is_some_and(|(field, _)| field == "last_used")
     }
 
-    /// Sorts tokens that are in ascending order of their ids.
+    /// Sorts tokens, which must be sorted by ascending id.
     pub fn sort(&self, tokens: &mut [PersonalToken]) {
         let Some((field, is_descending)) = self.order else { return };
         match field {
@@ -105,18 +105,18 @@ impl TokenFilter {
         }
     }
 
-    /// Whether the list has a token.
-    pub fn covers(&self, token: &PersonalToken, now: Timestamp) -> bool {
+    /// Whether a token passes the filter.
+    pub fn matches(&self, token: &PersonalToken, now: Timestamp) -> bool {
         self.active.is_none_or(|active| active == token.is_active(now))
             && self.revoked.is_none_or(|revoked| revoked == token.token.revoked)
-            && self.created.covers(token.created_at)
-            && self.last_used.covers(token.last_used_at)
-            && self.expires.covers(token.token.expires_at)
+            && self.created.contains(token.created_at)
+            && self.last_used.contains(token.last_used_at)
+            && self.expires.contains(token.token.expires_at)
             && self.search.as_ref().is_none_or(|part| token.token.name.to_lowercase().contains(part))
     }
 }
 
-/// The order that the parameter `sort` asks for, such as `name_asc` and `created_at_desc`.
+/// The order in the parameter `sort`, such as `name_asc` or `created_at_desc`.
 fn parse_order(sort: &str) -> Option<(&'static str, bool)> {
     let (field, direction) = sort.rsplit_once('_')?;
     let field = field.strip_suffix("_at").unwrap_or(field);

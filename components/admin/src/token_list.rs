@@ -1,5 +1,5 @@
-//! Pages of a list of personal tokens. There is no index of all tokens: they are read user by user, no further than a
-//! page needs.
+//! Pages of lists of personal tokens. No index of all tokens exists. They are read user by user, up to the end of the
+//! page.
 
 use crate::token_filter::TokenFilter;
 use directory::token::{self, PersonalToken, PersonalTokens, TokenId, UserTokens};
@@ -8,37 +8,37 @@ use kit::page::Pagination;
 use kit::store::StoreError;
 use std::collections::VecDeque;
 
-/// The most reads of a request for a page by number. A page with a high number takes the tokens before it, and a filter
-/// or an order those that the page does not show.
+/// The most reads of a request for a numbered page. A high page number also reads the tokens of earlier pages. A filter
+/// or an order also reads tokens that the page does not show.
 pub const MAX_READS: u64 = 50_000;
 
-/// The most reads of a request for the rows behind its page to be counted.
+/// The most reads for counting the tokens after the page.
 const COUNTED_READS: u64 = 1_000;
 
-/// The most reads for a page that the next one follows by its place. It may have fewer rows, or none, and lead to the
-/// next one all the same.
+/// The most reads of a request for a keyset page. Beyond them the page has fewer tokens, or none, and still links to
+/// the next page.
 pub const KEYSET_READS: u64 = 2_000;
 
-/// A page of a list.
+/// A numbered page of a list.
 pub struct TokenPage {
-    /// With their last uses.
+    /// The tokens with their last uses.
     pub tokens: Vec<PersonalToken>,
-    /// The number of tokens on all pages; `None`: more than were counted, and some are behind this page.
+    /// The number of tokens on all pages. `None` if counting took too many reads and tokens follow after this page.
     pub total: Option<u64>,
 }
 
-/// A page that others follow by its place.
+/// A page of keyset pagination.
 pub struct KeysetPage {
-    /// With their last uses.
+    /// The tokens with their last uses.
     pub tokens: Vec<PersonalToken>,
-    /// The id after which the next page begins; `None`: this is the last one.
+    /// The id after which the next page begins. `None` on the last page.
     pub next: Option<TokenId>,
 }
 
-/// A page of the tokens of these users, who are in ascending order; `None` if it takes more than `max_reads`.
+/// A numbered page of the tokens of `users`, which ascend. `None` if it takes more than `max_reads`.
 ///
-/// 1 read, 2 for each user and 1 for each token up to the end of the page, and 1 for each token of the page. In another
-/// order than that of ids, the same up to the end of the list.
+/// 1 read, 2 for each user and 1 for each token up to the end of the page, and 1 for each token of the page. If the
+/// order is not by id, the same up to the end of the list.
 pub fn page(
     env: &Env,
     users: Vec<u64>,
@@ -46,12 +46,12 @@ pub fn page(
     page: Pagination,
     max_reads: u64,
 ) -> Result<Option<TokenPage>, StoreError> {
-    let mut walk = Walk::new(env, users, filter, None)?;
+    let mut scan = TokenScan::new(env, users, filter, None)?;
     let (mut found, mut count) = (Vec::new(), 0);
     let end = page.offset().saturating_add(page.per_page);
     let total = loop {
         let is_page_complete = filter.is_by_id() && count > end;
-        match walk.next(if is_page_complete { COUNTED_READS } else { max_reads })? {
+        match scan.next(if is_page_complete { COUNTED_READS } else { max_reads })? {
             Step::Found(token) => {
                 if !filter.is_by_id() || (page.offset()..end).contains(&count) {
                     found.push(token);
@@ -71,8 +71,8 @@ pub fn page(
     Ok(Some(TokenPage { tokens: with_last_uses(env, found)?, total }))
 }
 
-/// The tokens of these users, who are in ascending order, that come after the one with the id `after`, at most
-/// `per_page`, in the order of ids. Reads as [`page`], from `after` on.
+/// A keyset page of the tokens of `users`, which ascend. It has at most `per_page` tokens after the id `after`, sorted
+/// by id. Reads like [`page`], but from `after` on.
 pub fn keyset_page(
     env: &Env,
     users: Vec<u64>,
@@ -81,11 +81,11 @@ pub fn keyset_page(
     per_page: usize,
     max_reads: u64,
 ) -> Result<KeysetPage, StoreError> {
-    let mut walk = Walk::new(env, users, filter, after)?;
+    let mut scan = TokenScan::new(env, users, filter, after)?;
     let (mut found, mut is_at_end) = (Vec::new(), false);
-    // Whether a token is behind a full page is not looked for, which could take many reads.
+    // The loop does not look for a token after a full page, which could take many reads.
     while found.len() < per_page {
-        match walk.next(max_reads)? {
+        match scan.next(max_reads)? {
             Step::Found(token) => found.push(token),
             Step::OutOfReads => break,
             Step::End => {
@@ -94,7 +94,7 @@ pub fn keyset_page(
             }
         }
     }
-    let next = walk.last.filter(|_| !is_at_end);
+    let next = scan.last.filter(|_| !is_at_end);
     Ok(KeysetPage { tokens: with_last_uses(env, found)?, next })
 }
 
@@ -102,20 +102,20 @@ fn with_last_uses(env: &Env, tokens: Vec<PersonalToken>) -> Result<Vec<PersonalT
     tokens.into_iter().map(|token| token::with_last_use(env, token)).collect()
 }
 
-/// Tokens that pass a filter, read one after the other in the order of their ids.
-struct Walk<'a> {
+/// Reads the tokens that pass a filter, in the order of their ids.
+struct TokenScan<'a> {
     env: &'a Env,
     all: PersonalTokens<'a>,
     filter: &'a TokenFilter,
-    /// The users that are still to come.
+    /// The remaining users.
     users: VecDeque<u64>,
-    /// The present user's tokens; `None` before the first user.
+    /// The tokens of the current user; `None` before the first user.
     tokens: Option<UserTokens>,
-    /// Those of them that are still to come.
+    /// The remaining token ids of the current user.
     ids: VecDeque<TokenId>,
-    /// The place behind which the walk begins.
+    /// The id after which the scan begins.
     after: Option<TokenId>,
-    /// The place up to which everything was looked at.
+    /// The id up to which the scan has read all tokens.
     last: Option<TokenId>,
     reads: u64,
 }
@@ -126,7 +126,7 @@ enum Step {
     OutOfReads,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> TokenScan<'a> {
     fn new(
         env: &'a Env,
         mut users: Vec<u64>,
@@ -138,23 +138,23 @@ impl<'a> Walk<'a> {
             users.reverse();
         }
         let (none, ids) = (VecDeque::new(), VecDeque::new());
-        let mut walk = Walk { env, all, filter, users: none, tokens: None, ids, after, last: after, reads: 1 };
-        walk.users = users.into_iter().filter(|user_id| !walk.is_passed(walk.end_of(*user_id))).collect();
-        Ok(walk)
+        let mut scan = TokenScan { env, all, filter, users: none, tokens: None, ids, after, last: after, reads: 1 };
+        scan.users = users.into_iter().filter(|user_id| !scan.is_passed(scan.end_of(*user_id))).collect();
+        Ok(scan)
     }
 
-    /// The place behind all tokens of a user.
+    /// The last possible token id of a user, in the order of the scan.
     fn end_of(&self, user_id: u64) -> TokenId {
         let range = TokenId::range_of(user_id);
         if self.filter.is_by_descending_id() { *range.start() } else { *range.end() }
     }
 
-    /// Whether a place is not behind the one where the walk begins.
-    fn is_passed(&self, place: TokenId) -> bool {
-        self.after.is_some_and(|after| if self.filter.is_by_descending_id() { place >= after } else { place <= after })
+    /// Whether an id is not after the start of the scan.
+    fn is_passed(&self, id: TokenId) -> bool {
+        self.after.is_some_and(|after| if self.filter.is_by_descending_id() { id >= after } else { id <= after })
     }
 
-    /// The next token that passes, unless the walk has made `max_reads` before it is found.
+    /// The next token that passes, unless the scan reaches `max_reads` first.
     fn next(&mut self, max_reads: u64) -> Result<Step, StoreError> {
         loop {
             let is_at_end = self.ids.is_empty() && self.users.is_empty();
@@ -188,7 +188,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The present user's token with this id, if it is there and passes.
+    /// The token of the current user with this id, if it exists and passes the filter.
     fn read(&mut self, id: TokenId) -> Result<Option<PersonalToken>, StoreError> {
         self.reads += 1;
         self.last = Some(id);
@@ -198,7 +198,7 @@ impl<'a> Walk<'a> {
             self.reads += 1;
             token = token::with_last_use(self.env, token)?;
         }
-        Ok(Some(token).filter(|token| self.filter.covers(token, self.env.now)))
+        Ok(Some(token).filter(|token| self.filter.matches(token, self.env.now)))
     }
 }
 
@@ -213,7 +213,7 @@ mod tests {
         TokenFilter::check(&Validation::new(&Params::parse(query)))
     }
 
-    /// Users 1 to 9, who have as many tokens as their id says.
+    /// Users 1 to 9. The number of their tokens is their id.
     fn forge() -> Env {
         let env = env(MemoryStore::default(), &[]);
         for (user_id, number) in (1..10).flat_map(|id| (0..id).map(move |number| (id, number))) {
@@ -234,16 +234,16 @@ mod tests {
     fn a_page_that_takes_too_many_reads_is_refused_and_no_other() {
         let env = forge();
         let names = |query: &str, number: u64, max_reads: u64| {
-            let asked = Pagination { page: number, per_page: 3 };
-            let found = page(&env, (1..10).collect(), &filter(query), asked, max_reads).unwrap()?;
+            let requested = Pagination { page: number, per_page: 3 };
+            let found = page(&env, (1..10).collect(), &filter(query), requested, max_reads).unwrap()?;
             Some(found.tokens.into_iter().map(|token| token.token.name).collect::<Vec<_>>())
         };
         let owned = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
-        // 3 users of 2 reads, and 4 tokens, of which the last one says that there is another page.
+        // 3 users with 2 reads each, and 4 tokens. The last token shows that another page follows.
         assert_eq!(names("", 1, 11), owned(&["1.0", "2.0", "2.1"]));
         assert_eq!(names("", 1, 10), None);
         assert_eq!(names("sort=id_desc", 2, 11), owned(&["9.5", "9.4", "9.3"]));
-        // 9 users and 45 tokens, and with a filter by last uses each of those.
+        // 9 users and 45 tokens. A filter by last uses also reads the last use of each token.
         assert_eq!(names("search=9.8", 1, 64), owned(&["9.8"]));
         assert_eq!(names("sort=name_desc", 1, 64), owned(&["9.8", "9.7", "9.6"]));
         assert_eq!((names("search=9.8", 1, 63), names("sort=name_desc", 1, 63)), (None, None));

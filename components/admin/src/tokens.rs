@@ -1,4 +1,4 @@
-//! Personal tokens in requests and answers.
+//! Personal tokens in requests and responses.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,33 +8,33 @@ use kit::params::{Params, Validation};
 use kit::{Error, Timestamp};
 use serde_json::{Map, Value, json};
 
-/// The prefix of tokens, by which people and scanners for leaked secrets recognise them.
+/// The prefix of tokens. People and scanners for leaked secrets recognise it.
 const PREFIX: &str = "glpat-";
 
 /// Random bytes in a token: 160 bits.
 const RANDOM_BYTES: usize = 20;
 
-/// The longest name of a token, in characters, as in the reference service, and the longest description.
+/// The longest name and description of a token, in characters. The limit of the name is that of the reference service.
 const MAX_TEXT: usize = 255;
 
-/// Milliseconds.
+/// A day in milliseconds.
 const DAY: i64 = 24 * 60 * 60 * 1000;
 
 /// The user who gets a token.
 #[derive(Debug, PartialEq, Eq)]
 pub enum UserName {
     Id(u64),
-    /// Also one of digits.
+    /// May consist of digits.
     Username(String),
 }
 
-/// A token that a request asks for.
+/// A token that a request asks to create.
 pub struct NewToken {
     pub user: UserName,
     pub new: NewPersonalToken,
 }
 
-/// The token that a request asks for, validated.
+/// Parses and validates the token that a request asks to create.
 pub fn parse(fields: &Map<String, Value>, now: Timestamp) -> Result<NewToken, Error> {
     let params = Params::from_json(fields)?;
     let checks = Validation::new(&params);
@@ -58,8 +58,8 @@ pub fn parse(fields: &Map<String, Value>, now: Timestamp) -> Result<NewToken, Er
     Ok(NewToken { user: user.unwrap_or(UserName::Id(0)), new })
 }
 
-/// Rejects a name or a description that is too long, because an answer has them of up to 100 tokens; and a name that
-/// people cannot tell from others in a list of tokens.
+/// Rejects a long name or description, because a response has up to 100 tokens. Also rejects a name that people cannot
+/// recognise in a list.
 pub fn check_texts(checks: &Validation) {
     for name in ["name", "description"] {
         if checks.text(name).is_some_and(is_too_long) {
@@ -71,30 +71,30 @@ pub fn check_texts(checks: &Validation) {
     }
 }
 
-/// Whether a token's name or description is too long.
+/// Whether the name or description of a token is too long.
 pub fn is_too_long(text: &str) -> bool {
     text.chars().count() > MAX_TEXT
 }
 
-/// A new token's text.
+/// A random text for a new token.
 pub fn generate_secret(entropy: &dyn Entropy) -> String {
     let mut random = [0; RANDOM_BYTES];
     entropy.fill(&mut random);
     format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(random))
 }
 
-/// When a new token ends whose request does not say when; 0 days are never.
+/// The default expiry of a new token; 0 days mean no expiry.
 pub fn default_end(lifetime: u64, now: Timestamp) -> Option<Timestamp> {
     let days = i64::try_from(lifetime).ok().filter(|days| *days > 0)?;
     Some(in_days(days, now))
 }
 
-/// The beginning of the day after so many days from today.
+/// The beginning of the day that is `days` days after today.
 fn in_days(days: i64, now: Timestamp) -> Timestamp {
     Timestamp::from_millis(now.millis().div_euclid(DAY).saturating_add(days).saturating_mul(DAY))
 }
 
-/// When the token ends that a rotation makes: the parameter `expires_at`, or else a week from today.
+/// The expiry of a rotated token: the parameter `expires_at`, or a week from today.
 pub fn rotation_end(params: &Params, now: Timestamp) -> Result<Timestamp, Error> {
     let checks = Validation::new(params);
     let end = future_end(&checks, now);
@@ -110,7 +110,7 @@ fn future_end(checks: &Validation, now: Timestamp) -> Option<Timestamp> {
     end
 }
 
-/// A token as its owner sees it.
+/// The JSON of a token for its owner.
 pub fn to_json(token: &PersonalToken, now: Timestamp) -> Value {
     json!({
         "id": token.id.get(),
@@ -126,7 +126,7 @@ pub fn to_json(token: &PersonalToken, now: Timestamp) -> Value {
     })
 }
 
-/// The answer that has the token's text: the one to its creation.
+/// The JSON of a token with its text, for the response to its creation.
 pub fn to_json_with_secret(token: &PersonalToken, secret: &str, now: Timestamp) -> Value {
     let mut json = to_json(token, now);
     if let Value::Object(fields) = &mut json {

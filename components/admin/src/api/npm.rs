@@ -1,5 +1,5 @@
-//! The requests of npm to a registry about tokens: `npm token list`, `create` and `revoke`, and `npm logout`. They are
-//! here, and not in the registry, because they change the directory.
+//! The requests of npm about tokens: `npm token list`, `create` and `revoke`, and `npm logout`. They belong to this
+//! area and not to the registry, because they change the directory.
 
 use super::tokens::too_many_tokens;
 use crate::npm_token::{self, NpmToken};
@@ -26,7 +26,7 @@ pub async fn answer(env: &Env, mut request: Request, route: &NpmRoute) -> Result
         }
     };
     let env = &env;
-    // A job and a deploy token have no tokens.
+    // Job tokens and deploy tokens own no tokens.
     let Caller::User(session) = &caller else { return Err(Error::unauthorized()) };
     let user = &session.user;
     match route {
@@ -46,7 +46,7 @@ pub async fn answer(env: &Env, mut request: Request, route: &NpmRoute) -> Result
         }
         NpmRoute::Logout(text) => {
             let text = Fingerprint::of(text.as_bytes());
-            // A token of any scope may end itself.
+            // A token of any scope may revoke itself.
             if caller::presented_token(&request, AcceptedTokens::Registry)?.is_none_or(|presented| presented != text) {
                 caller.require_scope(caller::api_scopes(&request.method))?;
             }
@@ -55,18 +55,18 @@ pub async fn answer(env: &Env, mut request: Request, route: &NpmRoute) -> Result
     }
 }
 
-/// The tokens that can be used.
+/// Lists the active tokens.
 fn list(env: &Env, user: &User) -> Result<Response, Error> {
     let tokens = token::of_user(env, user.id)?;
     let objects: Vec<Value> = tokens.iter().filter(|token| token.is_active(env.now)).map(entry).collect();
     Ok(Response::ok(&json!({"objects": objects, "total": objects.len(), "urls": {}})))
 }
 
-/// A token as npm knows it. npm shows the beginning of `key` as its id.
+/// A token in the form that npm expects. npm shows the beginning of `key` as the id.
 fn entry(token: &PersonalToken) -> Value {
     json!({
         "key": token.fingerprint.public_key(),
-        // npm shows how the text begins, which is not known here.
+        // npm would show the beginning of the text, which is not stored.
         "token": "",
         "name": token.token.name,
         "created": token.created_at.map(|moment| moment.to_iso()),
@@ -77,14 +77,14 @@ fn entry(token: &PersonalToken) -> Value {
     })
 }
 
-/// Makes a token. The password is a personal token of the user, as for a login. The new token ends after the default
-/// lifetime, or with the password if that ends earlier. Only this answer has the new token's text.
+/// Creates a token. The password is a personal token of the user, as for a login. The new token expires after the
+/// default lifetime, or with the password if that is earlier. Only this response has the text of the new token.
 async fn create(env: &Env, user: &User, request: Request) -> Result<Response, Error> {
     let presented = caller::without_credentials(&request, Method::POST);
     let NpmToken { password, mut new } = npm_token::parse(&parameters::read(request).await?, env.now)?;
     let password_end = end_of_password(env, user, presented, &password)?;
     if let Some(end) = password_end
-        && new.expires_at.is_some_and(|asked| asked > end)
+        && new.expires_at.is_some_and(|requested| requested > end)
     {
         let text = format!("expires is after the end of the token that is the password, {}", end.to_iso());
         return Err(Error::validation(text));
@@ -102,8 +102,8 @@ async fn create(env: &Env, user: &User, request: Request) -> Result<Response, Er
     Ok(response.with_header(CACHE_CONTROL, HeaderValue::from_static("no-store")))
 }
 
-/// The end of the token that is given as `password`, which is added to `presented`; 401 unless it is a valid token of
-/// the user for everything that a new one can allow.
+/// The expiry of the token `password`, which this function adds to the request `presented`. 401 unless it is a valid
+/// token of the user with every scope that a new token can have.
 fn end_of_password(env: &Env, user: &User, mut presented: Request, password: &str) -> Result<Option<Timestamp>, Error> {
     let refused = || {
         let text = format!("the password has to be a personal access token of {} with the scope api", user.username);
@@ -115,19 +115,19 @@ fn end_of_password(env: &Env, user: &User, mut presented: Request, password: &st
         Err(error) => return Err(error),
         Ok(caller) => caller,
     };
-    let is_users = matches!(&caller, Caller::User(session) if session.user.id == user.id);
-    if !is_users || caller.require_scope(caller::api_scopes(&presented.method)).is_err() {
+    let is_own = matches!(&caller, Caller::User(session) if session.user.id == user.id);
+    if !is_own || caller.require_scope(caller::api_scopes(&presented.method)).is_err() {
         return Err(refused());
     }
     let token = token::find(env, &Fingerprint::of(password.as_bytes()))?;
-    // The built-in administrator's token has no record, and no end.
+    // The token of the built-in administrator has no record and never expires.
     Ok(token.and_then(|token| token.expires_at))
 }
 
-/// Revokes the first of the user's tokens that `is_meant`; 404 if there is none.
-fn revoke(env: &Env, user: &User, is_meant: impl Fn(&PersonalToken) -> bool) -> Result<Response, Error> {
+/// Revokes the first token of the user for which `matches` is true; 404 without such a token.
+fn revoke(env: &Env, user: &User, matches: impl Fn(&PersonalToken) -> bool) -> Result<Response, Error> {
     let tokens = token::of_user(env, user.id)?;
-    let found = tokens.iter().find(|token| is_meant(token));
+    let found = tokens.iter().find(|token| matches(token));
     let not_found = || Error::pair(StatusCode::NOT_FOUND, "404 Token Not Found", "token not found");
     token::revoke(env, &found.ok_or_else(not_found)?.fingerprint)?;
     Ok(Response::ok(&json!({"ok": true})))

@@ -52,7 +52,7 @@ fn call(env: &Env, token: &str, method: Method, path: &str, media_type: &str, bo
     if !media_type.is_empty() {
         request.headers.insert("content-type", media_type.parse().unwrap());
     }
-    // Nothing waits, and a request may come in the middle of another.
+    // The future never waits. A test may send a request while another one is being handled.
     let response = handle(env.clone(), request).now_or_never().unwrap();
     let status = response.status.as_u16();
     let body = response.body.collect(1 << 20).now_or_never().unwrap().unwrap();
@@ -72,7 +72,7 @@ fn send_lines(env: &Env, lines: impl Into<Body>) -> (u16, Value) {
 }
 
 fn empty() -> Env {
-    // New tokens are not counted, unless a test says otherwise.
+    // New tokens are unlimited, unless a test sets a limit.
     env(MemoryStore::default(), &[("bootstrap_admin_token", BOOTSTRAP_TOKEN), ("tokens_rate_limit", "0")])
 }
 

@@ -1,5 +1,5 @@
-//! Personal tokens. An administrator manages the tokens of all users, and another user their own. To the latter, the
-//! tokens of others are 401, whether they exist or not, as in the reference service.
+//! Personal tokens. Administrators manage the tokens of all users, other users only their own. For these users every
+//! other token is 401, whether it exists or not, as in the reference service.
 
 use crate::parameters;
 use crate::route::TokenName;
@@ -17,7 +17,7 @@ use kit::params::{Params, Validation};
 use kit::{Env, Error, Request, Response};
 use serde_json::Value;
 
-/// Why a page by number is refused.
+/// The error text for a refused numbered page.
 const TOO_MANY_READS: &str = "the page is too far in a long list, or few of its tokens pass: \
                               ask with user_id, or with pagination=keyset and in the order of ids";
 
@@ -29,14 +29,14 @@ pub fn list(env: &Env, caller: &Caller, request: &Request) -> Result<Response, E
     let page = Pagination::check(&checks);
     let is_keyset = keyset::is_asked_for(&checks);
     let cursor = checks.text("cursor").filter(|_| is_keyset);
-    let after = cursor.map(|cursor| SortKey::parse_cursor(cursor, "id").map(|place| TokenId::parse(place.id)));
+    let after = cursor.map(|cursor| SortKey::parse_cursor(cursor, "id").map(|key| TokenId::parse(key.id)));
     if after == Some(None) {
         checks.reject("cursor is invalid");
     }
     checks.finish()?;
     let user = caller.user_or_401()?;
-    let asked = filter.user_id.map(|id| u64::try_from(id).unwrap_or(0));
-    let users = match (user.is_admin, asked) {
+    let requested = filter.user_id.map(|id| u64::try_from(id).unwrap_or(0));
+    let users = match (user.is_admin, requested) {
         (false, Some(id)) if id != user.id => return Err(Error::unauthorized()),
         (false, _) => vec![user.id],
         (true, Some(id)) => vec![user::by_id(env, id)?.ok_or_else(not_found)?.id],
@@ -52,7 +52,7 @@ pub fn list(env: &Env, caller: &Caller, request: &Request) -> Result<Response, E
     if !is_keyset {
         let found = token_list::page(env, users, &filter, page, token_list::MAX_READS)?;
         let found = found.ok_or_else(|| Error::bad_request(TOO_MANY_READS))?;
-        // There are more tokens than any total that is told.
+        // With an unknown total, the response has no total.
         let total = found.total.unwrap_or(u64::MAX);
         return Ok(page.describe(render(&found.tokens), &url, &given, total));
     }
@@ -85,17 +85,17 @@ pub async fn create(env: &Env, caller: &Caller, user: Option<String>, request: R
         fields.insert("user_id".to_owned(), user.into());
     }
     request_limits::check_write(env, caller, &request_limits::TOKENS)?;
-    let wanted = tokens::parse(&fields, env.now)?;
+    let new_token = tokens::parse(&fields, env.now)?;
     if !caller.is_admin() {
         return Err(Error::forbidden());
     }
-    let user = match &wanted.user {
+    let user = match &new_token.user {
         UserName::Id(id) => user::by_id(env, *id)?,
         UserName::Username(name) => user::by_username(env, name)?,
     };
     let user = user.ok_or_else(|| Error::not_found("User"))?;
     let end = tokens::default_end(setting::read(env)?.token_lifetime(), env.now);
-    let new = NewPersonalToken { expires_at: wanted.new.expires_at.or(end), ..wanted.new };
+    let new = NewPersonalToken { expires_at: new_token.new.expires_at.or(end), ..new_token.new };
     let secret = tokens::generate_secret(&*env.entropy);
     let created = token::create(env, user.id, &Fingerprint::of(secret.as_bytes()), new)?;
     let created = created.ok_or_else(too_many_tokens)?;
@@ -108,8 +108,8 @@ pub fn show(env: &Env, caller: &Caller, name: &TokenName, request: &Request) -> 
     Ok(Response::ok(&tokens::to_json(&token, env.now)))
 }
 
-/// `DELETE /personal_access_tokens/:id` and `…/self`. Another user's token is 400, and one that does not
-/// exist 404, as in the reference service.
+/// `DELETE /personal_access_tokens/:id` and `…/self`. 400 for the token of another user and 404 for an unknown one, as
+/// in the reference service.
 pub fn revoke(env: &Env, caller: &Caller, name: &TokenName, request: &Request) -> Result<Response, Error> {
     let presented = caller::presented_token(request, AcceptedTokens::Api)?;
     let token = match parse_id(name)? {
@@ -142,7 +142,7 @@ pub async fn rotate(env: &Env, caller: &Caller, name: &TokenName, request: Reque
     }
 }
 
-/// The scopes of which one suffices; `None`: any token may ask about itself.
+/// The token needs one of these scopes. `None` means that a token of any scope may read or revoke itself.
 pub fn scopes(
     name: &TokenName,
     is_rotation: bool,
@@ -155,11 +155,11 @@ pub fn scopes(
     }
 }
 
-/// The token that the caller may manage.
+/// Finds a token that the caller may manage.
 fn find(env: &Env, caller: &Caller, name: &TokenName, presented: Option<Fingerprint>) -> Result<PersonalToken, Error> {
     let Some(id) = parse_id(name)? else {
         let found = presented.map(|fingerprint| token::by_fingerprint(env, &fingerprint)).transpose()?.flatten();
-        // The built-in administrator's token has no record.
+        // The token of the built-in administrator has no record.
         let no_record = "This endpoint requires token type to be a personal access token";
         return found.ok_or_else(|| Error::bad_request(no_record));
     };
@@ -185,9 +185,9 @@ fn may_manage(caller: &Caller, id: TokenId) -> bool {
     caller.is_admin() || caller.user().is_some_and(|user| user.id == id.user_id)
 }
 
-/// A client that presents a token for rotation that a rotation has revoked may have stolen it, or its owner
-/// has lost the new one to a thief: the new one is revoked as well.
-pub fn revoke_line(env: &Env, request: &Request) -> Result<(), Error> {
+/// Revokes the successors of a token that was rotated already and is presented for rotation again. Either this client
+/// stole the token, or a thief rotated it first.
+pub fn revoke_successors(env: &Env, request: &Request) -> Result<(), Error> {
     match caller::presented_token(request, AcceptedTokens::Api)? {
         Some(presented) => Ok(token::revoke_successors(env, &presented)?),
         None => Ok(()),

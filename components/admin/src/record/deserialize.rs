@@ -1,4 +1,4 @@
-//! Fields of records whose words, numbers and times must be known ones.
+//! Deserializers of record fields that accept only known words, numbers and times.
 
 use directory::access::Role;
 use directory::namespace::Visibility;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::num::NonZeroU64;
 
-/// A text that `read` knows; `null` counts as absent. `kind` names the field in the error.
+/// A text that `read` accepts; `null` counts as absent. `kind` names the field in the error.
 fn known<'de, D: Deserializer<'de>, T>(
     from: D,
     kind: &str,
@@ -24,7 +24,7 @@ fn known<'de, D: Deserializer<'de>, T>(
     }
 }
 
-/// The highest id of a group, project or namespace: clients send ids in lists, which are signed numbers.
+/// The highest id of a group, project or namespace. Clients send lists of ids as signed numbers.
 const MAX_ID: u64 = u64::MAX >> 1;
 
 fn at_most<E: serde::de::Error>(id: NonZeroU64, max: u64) -> Result<NonZeroU64, E> {
@@ -42,7 +42,7 @@ pub fn some_id<'de, D: Deserializer<'de>>(from: D) -> Result<Option<NonZeroU64>,
     Option::deserialize(from)?.map(|id| at_most(id, MAX_ID)).transpose()
 }
 
-/// The ids of a user's tokens are made of the user's.
+/// Limits user ids so that token ids can contain them.
 pub fn user_id<'de, D: Deserializer<'de>>(from: D) -> Result<NonZeroU64, D::Error> {
     at_most(NonZeroU64::deserialize(from)?, TokenId::MAX_USER_ID)
 }
@@ -59,7 +59,7 @@ pub fn feature_access<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Featu
     known(from, "access level", FeatureAccess::parse)
 }
 
-/// A date, which stands for its beginning, or a moment. `field` names it in the error.
+/// A time, or a date, which means the beginning of the day. `field` names it in the error.
 fn moment<'de, D: Deserializer<'de>>(from: D, field: &str) -> Result<Option<Timestamp>, D::Error> {
     let found = match Value::deserialize(from)? {
         Value::Null => return Ok(None),
@@ -83,7 +83,7 @@ pub fn lower_case<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, 
     known(from, "word", |text| Some(text.to_ascii_lowercase()))
 }
 
-/// A text that no error may quote, nor another value in its place.
+/// A secret text. An error quotes neither the text nor a value of another type.
 pub fn secret<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     match Value::deserialize(from)? {
         Value::Null => Ok(None),

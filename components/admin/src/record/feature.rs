@@ -11,14 +11,14 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// The actors that lines of a batch switch features on for, with the number of each line.
+/// The actors for which lines of a batch switch features on, with the number of each line.
 #[derive(Default)]
 pub struct PendingGates(Vec<(u64, BTreeSet<Actor>)>);
 
 impl PendingGates {
-    /// Removes the deleted actors from all features, so that none is on for the next one with the id. Reads nothing if
-    /// there are no actors.
-    pub fn close_of_deleted(self, env: &Env, report: &mut ImportReport) -> Result<(), StoreError> {
+    /// Removes the deleted actors from all features, so that no feature is on for a later record with the id. Reads
+    /// nothing without actors.
+    pub fn close_for_deleted(self, env: &Env, report: &mut ImportReport) -> Result<(), StoreError> {
         let actors: BTreeSet<Actor> = self.0.iter().flat_map(|(_, actors)| actors).copied().collect();
         if actors.is_empty() {
             return Ok(());

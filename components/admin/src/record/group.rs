@@ -2,7 +2,7 @@
 
 use super::deserialize;
 use super::reference::{NamedPath, SharedWith};
-use super::unkept::unkept;
+use super::unsupported;
 use crate::line_error::{InvalidLine, LineError};
 use directory::dependents;
 use directory::member::Share;
@@ -29,29 +29,29 @@ pub struct Group {
 }
 
 impl Group {
-    fn named(&self) -> NamedPath<'_> {
-        NamedPath { path: self.path.as_deref(), full_path: self.full_path.as_deref(), above: self.parent_id }
+    fn named_path(&self) -> NamedPath<'_> {
+        NamedPath { path: self.path.as_deref(), full_path: self.full_path.as_deref(), parent_id: self.parent_id }
     }
 
-    /// A warning about restrictions that groups do not have here.
+    /// A warning about unsupported restrictions.
     pub fn warning(&self) -> Option<String> {
-        unkept(&[("ip_restriction_ranges", &self.ip_restriction_ranges)])
+        unsupported::warning(&[("ip_restriction_ranges", &self.ip_restriction_ranges)])
     }
 
-    /// Whether the group is there, and moves below another one.
-    pub fn moves_below(&self, env: &Env) -> Result<bool, StoreError> {
-        let parent_id = match (self.parent_id, self.named().path_above()) {
+    /// Whether the group exists and gets another parent.
+    pub fn changes_parent(&self, env: &Env) -> Result<bool, StoreError> {
+        let parent_id = match (self.parent_id, self.named_path().parent_path()) {
             (Some(id), _) => id.get(),
-            // A path that is not known yet leads to another group than the present one.
-            (None, Some(above)) => namespace::find(env, above)?.map_or(0, |above| above.id),
+            // An unknown path always means a new parent.
+            (None, Some(path)) => namespace::find(env, path)?.map_or(0, |parent| parent.id),
             (None, None) => return Ok(false),
         };
         namespace::is_elsewhere(env, self.id.get(), parent_id)
     }
 
     pub fn save(self, env: &Env, details: Details) -> Result<(), LineError> {
-        let path = self.named().last()?.ok_or(InvalidLine::Fields("path or full_path is missing"))?.to_owned();
-        let parent_id = self.named().namespace_id(env)?;
+        let path = self.named_path().last()?.ok_or(InvalidLine::Fields("path or full_path is missing"))?.to_owned();
+        let parent_id = self.named_path().namespace_id(env)?;
         let new = NewGroup {
             id: self.id.get(),
             name: self.name.unwrap_or_else(|| path.clone()),

@@ -1,4 +1,4 @@
-//! Memberships. All memberships of one user are one stored record, so a batch writes them together.
+//! Memberships. All memberships of a user are one stored record, so a batch writes them together.
 
 use super::deserialize;
 use crate::line_error::{InvalidLine, LineError};
@@ -13,14 +13,14 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
-/// Changes of memberships that are read and not written yet, by user.
+/// Changes of memberships that are parsed and not written yet, by user.
 #[derive(Default)]
 pub struct PendingMemberships(BTreeMap<u64, MembershipsOfUser>);
 
 #[derive(Default)]
 struct MembershipsOfUser {
     changes: MembershipChanges,
-    /// The numbers of the lines that change them.
+    /// The numbers and sources of the lines that change them.
     lines: Vec<(u64, Source)>,
 }
 
@@ -31,25 +31,25 @@ impl PendingMemberships {
         of_user.lines.push((line, source));
     }
 
-    /// Writes the collected changes, one record for each user, and reports their lines. A role of a deleted user, or in
-    /// a deleted group or project, is not stored: the next one with the id must not have it. 1 read for each user,
+    /// Writes the collected changes, one record for each user, and reports their lines. Roles of deleted users, groups
+    /// and projects are not stored, because a later record with the id must not inherit them. 1 read for each user,
     /// group and project.
     pub fn write(self, env: &Env, deleted: &mut DeletedRecords, report: &mut ImportReport) -> Result<(), StoreError> {
         for (user_id, MembershipsOfUser { mut changes, lines }) in self.0 {
-            let mut without_holder = BTreeMap::new();
+            let mut deleted_names = BTreeMap::new();
             for (source, membership) in &mut changes {
                 if membership.is_none() {
                     continue;
                 }
                 if let Some(name) = deleted_record(env, deleted, user_id, *source)? {
-                    without_holder.insert(*source, name);
+                    deleted_names.insert(*source, name);
                     *membership = None;
                 }
             }
             match member::save(env, user_id, &changes).map_err(LineError::from) {
                 Ok(()) => lines.iter().for_each(|(line, source)| {
                     report.imported("member");
-                    if let Some(name) = without_holder.get(source) {
+                    if let Some(name) = deleted_names.get(source) {
                         report.warn(*line, format!("{name} is deleted, and nobody has the role"));
                     }
                 }),
@@ -87,9 +87,9 @@ pub struct MemberRecord {
     access_level: Option<Role>,
     #[serde(default, deserialize_with = "deserialize::expires_at")]
     expires_at: Option<Timestamp>,
-    /// `active`, or for example `awaiting` until the membership is approved.
+    /// `active`, or for example `awaiting` before the membership is approved.
     state: Option<String>,
-    /// Set while access is requested and not granted.
+    /// Present while a request for access is not granted yet.
     requested_at: Option<String>,
 }
 

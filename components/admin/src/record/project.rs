@@ -2,7 +2,7 @@
 
 use super::deserialize;
 use super::reference::{ById, NamedPath, SharedWith};
-use super::unkept::unkept;
+use super::unsupported;
 use crate::line_error::{InvalidLine, LineError};
 use crate::settings;
 use directory::access::Role;
@@ -45,7 +45,7 @@ pub struct Project {
     shared_with_groups: Vec<SharedWith>,
     #[serde(default)]
     job_token_scope: JobTokenScope,
-    /// Absent: the default protection. An empty list: no branch is protected.
+    /// If absent, the default protection applies. If empty, no branch is protected.
     protected_branches: Option<Vec<ProtectedBranch>>,
     suggestion_commit_message: Option<String>,
     #[serde(alias = "cube_api_base_url")]
@@ -62,7 +62,7 @@ pub struct Project {
     push_rule: Option<Value>,
 }
 
-/// As the reference service lists them.
+/// A protected branch in the form of the reference service.
 #[derive(Deserialize)]
 struct ProtectedBranch {
     name: String,
@@ -70,8 +70,7 @@ struct ProtectedBranch {
     push_access_levels: Vec<PushAccess>,
 }
 
-/// Who may push: a role. Entries for single users, groups and deploy keys are not supported and
-/// allow no push.
+/// A role that may push. Entries for single users, groups and deploy keys are unsupported and allow no push.
 #[derive(Deserialize)]
 struct PushAccess {
     access_level: Option<u64>,
@@ -106,16 +105,16 @@ impl Default for JobTokenScope {
 }
 
 impl Project {
-    /// Whether its engine's key is too short, and which restrictions projects do not have here.
+    /// A warning about a short key of the analytics engine and about unsupported restrictions.
     pub fn warning(&self) -> Option<String> {
         let key = self.analytics_api_key.as_deref();
         let key = key.and_then(|key| settings::key_warning(settings::ANALYTICS_KEY, key));
-        let unkept = unkept(&[
+        let unsupported = unsupported::warning(&[
             ("external_authorization_classification_label", &self.external_authorization_classification_label),
             ("protected_tags", &self.protected_tags),
             ("push_rule", &self.push_rule),
         ]);
-        let warnings: Vec<String> = key.into_iter().chain(unkept).collect();
+        let warnings: Vec<String> = key.into_iter().chain(unsupported).collect();
         (!warnings.is_empty()).then(|| warnings.join("; "))
     }
 
@@ -123,7 +122,7 @@ impl Project {
         let named = NamedPath {
             path: self.path.as_deref(),
             full_path: self.path_with_namespace.as_deref(),
-            above: self.namespace_id.or(self.namespace.map(|namespace| namespace.id)),
+            parent_id: self.namespace_id.or(self.namespace.map(|namespace| namespace.id)),
         };
         let path = named.last()?.ok_or(InvalidLine::Fields("path or path_with_namespace is missing"))?;
         let namespace_id = named.namespace_id(env)?.ok_or(InvalidLine::Fields("namespace_id is missing"))?;

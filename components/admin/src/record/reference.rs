@@ -1,4 +1,4 @@
-//! How records name groups, projects and users that are above or beside them.
+//! References of records to groups, projects and users.
 
 use super::deserialize;
 use crate::line_error::{InvalidLine, LineError};
@@ -14,22 +14,22 @@ pub struct ById {
     pub id: NonZeroU64,
 }
 
-/// Where a line says that a group or project is: by ids, by paths, or by both.
+/// The location of a group or project in a line: by ids, by paths, or by both.
 pub struct NamedPath<'a> {
     /// The last segment of its path.
     pub path: Option<&'a str>,
     pub full_path: Option<&'a str>,
-    /// Of the namespace above it.
-    pub above: Option<NonZeroU64>,
+    /// The id of the parent namespace.
+    pub parent_id: Option<NonZeroU64>,
 }
 
 impl<'a> NamedPath<'a> {
-    /// The path above the last segment of the full path.
-    pub fn path_above(&self) -> Option<&'a str> {
-        self.full_path?.rsplit_once('/').map(|(above, _)| above)
+    /// The full path without its last segment.
+    pub fn parent_path(&self) -> Option<&'a str> {
+        self.full_path?.rsplit_once('/').map(|(parent, _)| parent)
     }
 
-    /// The last segment of its path. `None` if the line has none.
+    /// The last segment of its path. `None` if the line has no path.
     pub fn last(&self) -> Result<Option<&'a str>, InvalidLine> {
         let last = self.full_path.map(|path| path.rsplit('/').next().unwrap_or(path));
         match (self.path, last) {
@@ -40,12 +40,12 @@ impl<'a> NamedPath<'a> {
         }
     }
 
-    /// The id of the namespace above it; `None` if the line names none. One that is named by its id may have another path
-    /// than the line says, because its own line comes later, unless another one has that.
+    /// The id of the parent namespace. `None` if the line names no parent. A parent given by id may have another path
+    /// than the line says, because its own line may come later. An error if another namespace has the path.
     pub fn namespace_id(&self, env: &Env) -> Result<Option<u64>, LineError> {
-        let Some(path) = self.path_above() else { return Ok(self.above.map(NonZeroU64::get)) };
+        let Some(path) = self.parent_path() else { return Ok(self.parent_id.map(NonZeroU64::get)) };
         let found = namespace::find(env, path)?.map(|found| found.id);
-        match (self.above, found) {
+        match (self.parent_id, found) {
             (Some(id), Some(found)) if found != id.get() => {
                 Err(InvalidLine::Fields("the id and the path of the namespace are of two namespaces").into())
             }

@@ -6,7 +6,7 @@ use directory::setting;
 use kit::Env;
 use serde_json::{Map, Value};
 
-/// A warning to the operator about these settings.
+/// A warning for the operator about these settings.
 pub fn warning(fields: &Map<String, Value>) -> Option<String> {
     let named = match (fields.get("name"), fields.get("value")) {
         (Some(Value::String(name)), Some(value)) => Map::from_iter([(name.clone(), value.clone())]),
@@ -15,7 +15,8 @@ pub fn warning(fields: &Map<String, Value>) -> Option<String> {
     settings::warnings(&settings::with_stored_names(named)).pop()
 }
 
-/// One setting as `name` and `value`, of which `null` is the default; or several as the fields of one object.
+/// Applies one setting as `name` and `value`, or several settings as the fields of one object. The value `null`
+/// restores the default.
 pub fn apply(env: &Env, mut fields: Map<String, Value>, deleted: bool) -> Result<(), LineError> {
     fields.retain(|name, _| name != "kind" && name != "deleted");
     let (name, value) = (fields.remove("name"), fields.remove("value"));

@@ -13,24 +13,24 @@ use std::num::NonZeroU64;
 #[derive(Deserialize)]
 pub struct TokenRecord {
     token: String,
-    /// `personal` if it is absent.
+    /// The default is `personal`.
     #[serde(default, rename = "type", alias = "token_type")]
     kind: TokenKind,
     user_id: Option<NonZeroU64>,
     username: Option<String>,
     project_id: Option<NonZeroU64>,
     group_id: Option<NonZeroU64>,
-    /// Of a job.
+    /// The status of the job.
     #[serde(alias = "state")]
     status: Option<String>,
     name: Option<String>,
     #[serde(default)]
     scopes: Vec<String>,
-    /// Read later: an error of the parser would not name the field, because it may quote the token.
+    /// Parsed later. An error of the JSON parser would not name the field, because its text could quote the token.
     #[serde(default)]
     expires_at: Value,
     revoked: Option<bool>,
-    /// A token that is not active is revoked, unless the record says otherwise: it may also be expired.
+    /// An inactive token is revoked unless `revoked` says otherwise, because it may only be expired.
     active: Option<bool>,
 }
 
@@ -46,7 +46,7 @@ enum TokenKind {
 
 impl TokenRecord {
     pub fn apply(self, env: &Env, deleted: bool) -> Result<(), LineError> {
-        // A token that cannot be sent in a header could never be used.
+        // A token that does not fit into a header could never be used.
         if self.token.is_empty() || !self.token.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(InvalidLine::Fields("token must be visible ASCII characters without spaces").into());
         }

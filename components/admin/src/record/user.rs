@@ -31,7 +31,7 @@ pub struct User {
 }
 
 impl User {
-    /// Whether the user has another personal namespace now.
+    /// Whether the user gets another personal namespace.
     pub fn moves_namespace(&self, env: &Env) -> Result<bool, StoreError> {
         let Some(namespace_id) = self.namespace_id else { return Ok(false) };
         Ok(user::by_id(env, self.id.get())?.is_some_and(|known| known.namespace_id != namespace_id.get()))

@@ -1,4 +1,4 @@
-//! The names of the reference service's settings that are no text, by their declared types. Each list is sorted.
+//! The names of those settings of the reference service that are not text, by declared type. Each list is sorted.
 
 pub(super) const BOOLEANS: &[&str] = &[
     "admin_mode",

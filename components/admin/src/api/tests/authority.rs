@@ -1,10 +1,10 @@
-//! Authority that is taken away while the body of a request arrives.
+//! Permissions that the sender of a request loses while its body arrives.
 
 use super::*;
 use bytes::Bytes;
 use directory::user::UserState;
 
-/// The answer to a request of the administrator `root`, of whose body each further part arrives after `change`.
+/// The answer to a request of the administrator `root`. `change` happens before each further part of the body arrives.
 fn send_slowly(env: &Env, method: Method, path: &str, parts: &[&str], change: impl Fn(&Env) + 'static) -> (u16, Value) {
     let parts: Vec<Bytes> = parts.iter().map(|part| Bytes::copy_from_slice(part.as_bytes())).collect();
     let other = Env { instance_cache: Default::default(), ..env.clone() };
@@ -18,7 +18,7 @@ fn send_slowly(env: &Env, method: Method, path: &str, parts: &[&str], change: im
     call(env, "adm", method, path, media_type, Body::pull(body))
 }
 
-/// A way to lose authority, and the status of the requests that follow.
+/// A way to lose permissions, and the status of later requests.
 type Loss = (&'static str, fn(&Env), u16);
 
 const LOSSES: [Loss; 4] = [
@@ -47,7 +47,7 @@ fn an_import_makes_no_administrator() {
 #[test]
 fn lines_applied_before_the_caller_is_blocked_stay_and_are_reported() {
     let env = forge();
-    // The change of the group takes effect before the next line, which is in another batch.
+    // The permissions change before the next line, which is in another batch.
     let lines: String =
         (0..20_000).map(|id| format!("{{\"kind\":\"user\",\"id\":{},\"username\":\"u{id}\"}}\n", id + 1000)).collect();
     let (status, answer) = send_slowly(&env, Method::POST, "import/directory", &[&lines, BACKDOOR], block);
@@ -57,9 +57,9 @@ fn lines_applied_before_the_caller_is_blocked_stay_and_are_reported() {
     assert_eq!(user::by_id(&env, 1).unwrap().unwrap().state, UserState::Blocked);
 }
 
-/// The built-in administrator has no record to change, and an import is its last request if it ends its own token.
+/// An import that revokes the permissions of its own sender is applied, as the last request of this sender.
 #[test]
-fn an_import_can_end_the_authority_that_it_was_sent_with() {
+fn an_import_can_revoke_the_permissions_of_its_sender() {
     let env = forge();
     let (status, report) = send_slowly(
         &env,

@@ -1,4 +1,4 @@
-//! A token whose record cannot be read: which requests fail, what the log says of it, and how an operator mends it.
+//! A token with an unreadable record: which requests fail, what the log says, and how an operator repairs it.
 
 use super::*;
 use kit::store::Store as _;
@@ -57,7 +57,7 @@ fn a_list_with_a_damaged_token_names_it_in_the_log_and_the_others_are_found() {
     }
     assert_eq!(ids(list()), before);
     assert_eq!(get(&env, "adm", &format!("personal_access_tokens/{damaged}")).1["revoked"], true);
-    // It may have been revoked before its record was damaged.
+    // The token may have been revoked before the damage.
     assert_eq!(send_lines(&env, FORGE).1["failed"], 0);
     assert_eq!(get(&env, "reader", "personal_access_tokens/self").0, 401);
     let problems = run("fsck");

@@ -1,8 +1,8 @@
-//! The record of the demo, and the stores that the demo must not change.
+//! The demo record, and the stores that the demo must not change.
 
 use super::*;
 
-/// What the demo's first request loads.
+/// The first records that the demo loads.
 const DEMO: &str = r#"
 {"kind":"group","id":1000,"path":"demo"}
 {"kind":"project","id":1,"path_with_namespace":"demo/packages","namespace_id":1000}

@@ -39,7 +39,7 @@ fn importing_again_changes_nothing() {
     let store = MemoryStore::default();
     let env = env(store.clone(), &[("bootstrap_admin_token", BOOTSTRAP_TOKEN)]);
     send_lines(&env, FORGE);
-    // The catalog's root names the last batch, which may have changed fields that no table has.
+    // The catalog root names the last batch, and the batch may change fields that no table has.
     let records = |store: &MemoryStore| -> Vec<_> {
         let keys = store.keys().into_iter().filter(|key| key != "directory/v1/catalog");
         keys.map(|key| (store.get(&key).unwrap(), key)).collect()
@@ -278,7 +278,7 @@ fn of_two_imports_that_claim_one_path_at_once_one_at_most_gets_it() {
 }
 
 #[test]
-fn restrictions_that_are_not_kept_are_told() {
+fn unsupported_restrictions_cause_warnings() {
     let env = empty();
     send_lines(&env, FORGE);
     let lines = [

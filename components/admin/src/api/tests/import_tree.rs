@@ -1,4 +1,4 @@
-//! Imports of groups and projects that cannot be where they are told to be, and other records that are refused.
+//! Imports of groups and projects with impossible parents, and of other refused records.
 
 use super::*;
 use directory::member::Source;
@@ -57,7 +57,7 @@ fn a_user_whose_namespace_moves_twice_in_a_batch_keeps_the_projects() {
 }
 
 #[test]
-fn a_damaged_record_is_an_invalid_line_and_no_obstacle_to_others() {
+fn a_damaged_record_is_an_invalid_line_and_does_not_affect_others() {
     let env = forge();
     for (key, line) in [
         ("namespace/11", r#"{"kind":"group","id":11,"full_path":"acme/core"}"#),
@@ -90,14 +90,14 @@ fn a_token_has_a_name_of_bounded_length() {
     assert_eq!((import(255), import(256)), (json!(0), json!(1)));
 }
 
-/// The environment of a writer whose requests are an administrator's.
+/// The environment of a writer that accepts the bootstrap token.
 pub fn with_token(env: Env) -> Env {
     let variables = [("bootstrap_admin_token", BOOTSTRAP_TOKEN)].into_iter().collect();
     Env { variables: std::rc::Rc::new(variables), ..env }
 }
 
 /// A store, and the environment of its first writer. With an odd `seed`, reads see a write 5 ms after its reply. Of a
-/// thousand operations, `stalls` are followed by a stall of so many microseconds.
+/// thousand operations, `stalls` are followed by a stall of `stall` microseconds.
 fn simulated(seed: u64, stalls: u64, stall: u64) -> (Simulation, Env) {
     let seen_after = seed % 2 * 5_000;
     let behaviour = Behaviour { read: 100..3_000, write: 500..4_000, seen_after, stalls, stall };
@@ -106,7 +106,7 @@ fn simulated(seed: u64, stalls: u64, stall: u64) -> (Simulation, Env) {
     (store, env)
 }
 
-/// The environment of a reader after every answer was given: by then, all writes are seen.
+/// The environment of a late reader. All writes are visible by then.
 fn afterwards(store: &Simulation) -> Env {
     let env = with_token(store.env(8));
     env.clock.sleep(Duration::from_millis(10));
@@ -150,7 +150,7 @@ fn children_imported_while_their_namespace_is_deleted_are_refused_or_deleted() {
     assert!(refused > 20, "{refused}");
 }
 
-/// A group or project that another import has moved out of a group is not deleted with it.
+/// If another import moves a group or project out of a group, the deletion of this group does not delete it.
 #[test]
 fn children_moved_out_of_a_group_during_its_deletion_are_kept() {
     for seed in 0..400 {
@@ -181,7 +181,7 @@ fn children_moved_out_of_a_group_during_its_deletion_are_kept() {
     }
 }
 
-/// Whether the role or the deletion comes last, neither the records nor the catalog have the role.
+/// The role and the deletion may finish in either order. The role is in no record and not in the catalog.
 #[test]
 fn a_role_imported_while_its_user_is_deleted_does_not_remain() {
     for seed in 0..200 {

@@ -28,7 +28,7 @@ fn every_endpoint_counts_invalid_tokens_of_an_address() {
         let ask = |headers: &[(&str, &str)]| ask(&env, method.clone(), path, headers, "");
         for n in 0..100 {
             assert_eq!(ask(&[("private-token", &format!("wrong-{n}"))]), 401, "{n} at {path}");
-            // The last one that counts closes the window.
+            // The last counted attempt exhausts the limit.
             let again = if n < 99 { 401 } else { 429 };
             assert_eq!(ask(&[("private-token", "wrong-0")]), again, "the same once more, {n} at {path}");
             assert_eq!(ask(&[]), 401, "no credential at {path}");
@@ -37,9 +37,10 @@ fn every_endpoint_counts_invalid_tokens_of_an_address() {
     }
 }
 
-/// A request with a revoked token revokes the token that replaced it. A request that was not looked up does not.
+/// A rotation with a revoked token revokes its successor. A request beyond the limit is rejected without a look-up and
+/// revokes nothing.
 #[test]
-fn a_rotation_that_was_not_looked_at_revokes_nothing() {
+fn a_rotation_beyond_the_limit_revokes_nothing() {
     let env = forge();
     let (_, first) = mint(&env, "alice", "ci", "self_rotate");
     let path = "personal_access_tokens/self/rotate";

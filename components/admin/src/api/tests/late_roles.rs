@@ -1,4 +1,4 @@
-//! Roles, invitations and gates of features that are imported after their holders were deleted, or at the same time.
+//! Roles, invitations and feature gates that are imported after or during the deletion of their user, group or project.
 
 use super::import_tree::with_token;
 use super::*;
@@ -32,13 +32,13 @@ fn role(env: &Env, user_id: u64, source: Source) -> Role {
     of_user(env, user_id).unwrap().role(source, env.now)
 }
 
-/// How many members the catalog has of a group or project.
+/// The number of members that the catalog has for a group or project.
 fn listed(env: &Env, source: Source) -> usize {
     directory::catalog::member::of_sources(env, &[source]).unwrap().len()
 }
 
 #[test]
-fn a_role_that_comes_after_the_deletion_is_not_the_next_holders() {
+fn a_role_imported_after_the_deletion_does_not_pass_to_a_reused_id() {
     for (kind, source) in SOURCES {
         let env = forge();
         let id = if kind == "group" { 12 } else { 100 };
@@ -55,7 +55,7 @@ fn a_role_that_comes_after_the_deletion_is_not_the_next_holders() {
 }
 
 #[test]
-fn a_role_of_a_deleted_user_is_not_that_of_the_next_one() {
+fn a_role_of_a_deleted_user_does_not_pass_to_a_reused_id() {
     let env = forge();
     import(&env, &[r#"{"kind":"user","id":2,"deleted":true}"#]);
     let report = import(&env, &[&member("project", 101, 2), &member("group", 12, 1), &member("group", 12, 2)]);
@@ -76,7 +76,7 @@ fn a_role_belongs_to_the_user_created_by_the_same_import() {
     let report = import(&env, &[&deletions[..], &next].concat());
     assert_eq!(report.get("warnings"), None);
     assert_eq!(role(&env, 2, Source::Project(100)), Role::Maintainer);
-    // Neither was ever there.
+    // The user and the project never existed.
     import(&env, &[&member("project", 500, 600)]);
     import(&env, &[r#"{"kind":"user","id":600,"username":"later"}"#]);
     import(&env, &[r#"{"kind":"project","id":500,"path":"later","namespace_id":10}"#]);
@@ -84,7 +84,7 @@ fn a_role_belongs_to_the_user_created_by_the_same_import() {
 }
 
 #[test]
-fn an_invitation_that_comes_after_the_deletion_is_not_the_next_groups() {
+fn an_invitation_imported_after_the_deletion_does_not_pass_to_a_reused_id() {
     let env = forge();
     import(&env, &[r#"{"kind":"group","id":12,"deleted":true}"#]);
     let invited =
@@ -111,7 +111,7 @@ fn is_late_on(env: &Env, actor: Actor) -> bool {
 }
 
 #[test]
-fn a_gate_that_comes_after_the_deletion_is_not_the_next_holders() {
+fn a_gate_imported_after_the_deletion_does_not_pass_to_a_reused_id() {
     let env = forge();
     let deleted = ["user 2", "group 12", "project 100"];
     for (kind, id) in deleted.iter().map(|name| name.split_once(' ').unwrap()) {
@@ -139,15 +139,16 @@ fn a_gate_belongs_to_the_project_created_by_the_same_import() {
     let report = import(&env, &[deletion, &gates(&["Project:100"]), project_100()]);
     assert_eq!(report.get("warnings"), None);
     assert!(is_late_on(&env, Actor::Project(100)));
-    // A deletion after the gate ends it.
+    // A later deletion removes the gate.
     import(&env, &[&gates(&["Project:100"]), deletion]);
     import(&env, &[project_100()]);
     assert!(!is_late_on(&env, Actor::Project(100)));
 }
 
-/// One import deletes the source or the user of a role that another one imports; then comes a next one with the id.
+/// One import deletes the source or the user of a role, and another one imports the role. Then a new record gets the
+/// id.
 #[test]
-fn a_role_that_is_imported_while_its_source_is_deleted_is_not_the_next_holders() {
+fn a_role_imported_during_the_deletion_of_its_source_does_not_pass_to_a_reused_id() {
     let (mut before, mut after) = (0, 0);
     for (seen_after, seeds) in [(0, 0..120), (20_000, 120..360)] {
         for seed in seeds {
@@ -160,7 +161,7 @@ fn a_role_that_is_imported_while_its_source_is_deleted_is_not_the_next_holders()
                 1 => r#"{"kind":"group","id":11,"deleted":true}"#,
                 _ => r#"{"kind":"user","id":1,"deleted":true}"#,
             };
-            // The role comes more or less late.
+            // The role arrives at different times.
             let before_it =
                 "{\"kind\":\"feature\",\"name\":\"dark\",\"value\":true}\n".repeat((seed as usize / 3) % 20);
             let reports = store.run(vec![
@@ -181,9 +182,9 @@ fn a_role_that_is_imported_while_its_source_is_deleted_is_not_the_next_holders()
     assert!(before > 20 && after > 20, "{before} {after}");
 }
 
-/// One import deletes the actor that a request switches a feature on for; then comes a next one with the id.
+/// One import deletes an actor, and a request switches a feature on for it. Then a new record gets the id.
 #[test]
-fn a_gate_that_is_stored_while_its_actor_is_deleted_is_not_the_next_holders() {
+fn a_gate_stored_during_the_deletion_of_its_actor_does_not_pass_to_a_reused_id() {
     let (mut stored, mut refused) = (0, 0);
     for (seen_after, seeds) in [(0, 0..120), (20_000, 120..360)] {
         for seed in seeds {
@@ -198,7 +199,7 @@ fn a_gate_that_is_stored_while_its_actor_is_deleted_is_not_the_next_holders() {
             };
             let (Actor::Project(id) | Actor::Group(id) | Actor::User(id)) = actor;
             let mut deleted = json!({"kind": kind, "id": id, "deleted": true}).to_string();
-            // The next one may come at once.
+            // The import may create the next record with the id at once.
             if seed % 2 == 0 {
                 let mut next = json!({"kind": kind, "id": id, path: "next"});
                 if kind == "project" {
@@ -209,7 +210,7 @@ fn a_gate_that_is_stored_while_its_actor_is_deleted_is_not_the_next_holders() {
             let statuses = store.run(vec![
                 Box::new(|env| send(env, &deleted)) as Box<dyn FnOnce(Env) -> u16 + Send>,
                 Box::new(|env| {
-                    // The gate comes more or less late.
+                    // The gate arrives at different times.
                     (0..(seed / 3) % 20).for_each(|_| drop(feature::all(&env).unwrap()));
                     let body = json!({"value": true, kind: name});
                     json_call(&with_token(env), "adm", Method::POST, "features/late", body).0

@@ -1,10 +1,10 @@
-//! What pages of lists of tokens cost, and that they have each token once.
+//! The cost of pages of token lists, and their completeness.
 
 use super::*;
 use kit::testing::CountingStore;
 
-/// Users 1 to `users`, of whom the first is an administrator with the token `adm`, and each one whose id is divisible
-/// by `every` has a token that is called like the user's id.
+/// Users 1 to `users`. User 1 is an administrator with the token `adm`. Each user with an id divisible by `every` has a
+/// token named like the id.
 fn forge_of(users: u64, every: u64) -> (MemoryStore, Env) {
     let store = MemoryStore::default();
     let env = env(store.clone(), &[("bootstrap_admin_token", BOOTSTRAP_TOKEN)]);
@@ -18,7 +18,7 @@ fn forge_of(users: u64, every: u64) -> (MemoryStore, Env) {
     lines.push(json!({"kind": "token", "user_id": 1, "token": "adm", "scopes": ["api"], "name": "adm"}));
     let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
     assert_eq!(send_lines(&env, lines.join("\n")).1["failed"], 0);
-    // The first question for a list looks at all tokens of a store once.
+    // The first request for a list reads all tokens of the store once.
     assert_eq!(get(&env, "adm", "personal_access_tokens/self").0, 200);
     (store, env)
 }
@@ -86,7 +86,7 @@ fn a_page_of_one_s_own_tokens_reads_the_records_of_its_tokens() {
 }
 
 #[test]
-fn totals_are_told_as_long_as_they_are_cheap() {
+fn totals_are_shown_while_they_are_cheap() {
     let totals = |users| {
         let (store, _) = forge_of(users, 1);
         let first = list(&store, "adm", "personal_access_tokens?per_page=50");

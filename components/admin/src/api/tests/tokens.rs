@@ -1,8 +1,8 @@
-//! Personal tokens: who sees which, and their rotation, revocation and end.
+//! Personal tokens: visibility, rotation, revocation and expiry.
 
 use super::*;
 
-/// Mints a token for `username` and returns its id and text.
+/// Creates a token for `username` and returns its id and text.
 pub(super) fn mint(env: &Env, username: &str, name: &str, scope: &str) -> (u64, String) {
     let fields = json!({"username": username, "name": name, "scopes": [scope], "description": "for tests"});
     let (status, token) = json_call(env, "adm", Method::POST, "personal_access_tokens", fields);
@@ -49,7 +49,7 @@ fn a_new_token_expires_in_a_year_unless_the_request_or_the_setting_says_otherwis
 }
 
 #[test]
-fn answers_tell_of_a_token_that_ends_soon() {
+fn responses_warn_of_a_token_that_expires_soon() {
     let env = forge();
     let told = |text: &str| {
         let (env, request) = (
@@ -207,7 +207,7 @@ fn a_token_of_any_scope_shows_and_ends_itself() {
 }
 
 #[test]
-fn a_rotated_token_is_replaced_and_its_reuse_ends_the_line() {
+fn a_rotated_token_is_replaced_and_its_reuse_revokes_the_successor() {
     let env = forge();
     let (id, text) = mint(&env, "alice", "ci", "self_rotate");
     let rotate =

@@ -1,9 +1,9 @@
-//! Restrictions of the reference service that records may have, and that do not hold here.
+//! Restrictions of the reference service that records may have and this server does not support.
 
 use serde_json::Value;
 
-/// A warning that restrictions of the reference service are not kept, of which each has a value.
-pub fn unkept(restrictions: &[(&str, &Option<Value>)]) -> Option<String> {
+/// A warning about those restrictions that have a value.
+pub fn warning(restrictions: &[(&str, &Option<Value>)]) -> Option<String> {
     let is_empty = |value: &Value| match value {
         Value::String(text) => text.is_empty(),
         Value::Array(items) => items.is_empty(),
