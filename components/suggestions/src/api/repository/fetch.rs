@@ -1,6 +1,6 @@
 //! `git fetch` and `git clone`: acknowledgements of the client's haves, and a pack of the objects that it lacks.
 
-use super::fetch_request::{self, Command, FetchRequest, MultiAck, Refusal};
+use super::fetch_request::{self, Command, FetchRefusal, FetchRequest, MultiAck};
 use super::pack_stream::{Contents, PackStream, in_side_band, write_band};
 use super::ref_list::{self, RefList};
 use super::selection::{self, Selection, ShallowUpdate};
@@ -23,7 +23,7 @@ pub fn lists_refs(body: &[u8]) -> bool {
 }
 
 /// Answers a command of version 2.
-pub fn answer_v2(env: &Env, project: &Project, body: &[u8]) -> Result<Result<Body, Refusal>, StoreError> {
+pub fn answer_v2(env: &Env, project: &Project, body: &[u8]) -> Result<Result<Body, FetchRefusal>, StoreError> {
     let fetch = match fetch_request::parse_v2(body) {
         Err(refusal) => return Ok(Err(refusal)),
         Ok(None) => return Ok(Ok(Body::Empty)),
@@ -78,7 +78,7 @@ pub fn answer_v2(env: &Env, project: &Project, body: &[u8]) -> Result<Result<Bod
 }
 
 /// Answers a request of version 0.
-pub fn answer_v0(env: &Env, project: &Project, body: &[u8]) -> Result<Result<Body, Refusal>, StoreError> {
+pub fn answer_v0(env: &Env, project: &Project, body: &[u8]) -> Result<Result<Body, FetchRefusal>, StoreError> {
     let fetch = match fetch_request::parse_v0(body) {
         Err(refusal) => return Ok(Err(refusal)),
         Ok(None) => return Ok(Ok(Body::Empty)),

@@ -5,7 +5,7 @@ use crate::git::pktline::{Packet, Packets};
 use std::collections::{BTreeSet, HashSet};
 
 /// Why a request cannot be served, in words for the client.
-pub type Refusal = String;
+pub type FetchRefusal = String;
 
 /// Which objects a partial clone leaves out at first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +99,7 @@ pub enum Command {
 }
 
 /// Parses a request of version 2; `None` if it is only a flush.
-pub fn parse_v2(body: &[u8]) -> Result<Option<Command>, Refusal> {
+pub fn parse_v2(body: &[u8]) -> Result<Option<Command>, FetchRefusal> {
     let mut packets = Packets::new(body).map(|packet| packet.map_err(|_| malformed()));
     let mut command = None;
     // The command and its capabilities, up to the delimiter.
@@ -133,7 +133,9 @@ pub fn parse_v2(body: &[u8]) -> Result<Option<Command>, Refusal> {
     }
 }
 
-fn parse_list<'b>(arguments: impl Iterator<Item = Result<&'b [u8], Refusal>>) -> Result<ListRequest, Refusal> {
+fn parse_list<'b>(
+    arguments: impl Iterator<Item = Result<&'b [u8], FetchRefusal>>,
+) -> Result<ListRequest, FetchRefusal> {
     let mut list = ListRequest::default();
     let mut prefixes = 0;
     for argument in arguments {
@@ -155,7 +157,9 @@ fn parse_list<'b>(arguments: impl Iterator<Item = Result<&'b [u8], Refusal>>) ->
     Ok(list)
 }
 
-fn parse_fetch<'b>(arguments: impl Iterator<Item = Result<&'b [u8], Refusal>>) -> Result<FetchRequest, Refusal> {
+fn parse_fetch<'b>(
+    arguments: impl Iterator<Item = Result<&'b [u8], FetchRefusal>>,
+) -> Result<FetchRequest, FetchRefusal> {
     let mut fetch = FetchRequest { side_band: Some(LARGE_SIDE_BAND), ..FetchRequest::default() };
     for argument in arguments {
         match argument? {
@@ -172,7 +176,7 @@ fn parse_fetch<'b>(arguments: impl Iterator<Item = Result<&'b [u8], Refusal>>) -
 }
 
 /// Parses a request of version 0; `None` if it asks for nothing.
-pub fn parse_v0(body: &[u8]) -> Result<Option<FetchRequest>, Refusal> {
+pub fn parse_v0(body: &[u8]) -> Result<Option<FetchRequest>, FetchRefusal> {
     let mut fetch = FetchRequest::default();
     let mut packets = Packets::new(body).map(|packet| packet.map_err(|_| malformed()));
     while let Some(packet) = packets.next().transpose()? {
@@ -230,7 +234,7 @@ impl FetchRequest {
     }
 
     /// Parses a line that both protocol versions have; false if it is another line.
-    fn parse_id_line(&mut self, line: &[u8]) -> Result<bool, Refusal> {
+    fn parse_id_line(&mut self, line: &[u8]) -> Result<bool, FetchRefusal> {
         let Some((key, value)) = line.iter().position(|byte| *byte == b' ').map(|at| line.split_at(at)) else {
             return Ok(false);
         };
@@ -260,7 +264,7 @@ impl FetchRequest {
     }
 }
 
-fn parse_filter(spec: &str) -> Result<Filter, Refusal> {
+fn parse_filter(spec: &str) -> Result<Filter, FetchRefusal> {
     let number = |text: &str| -> Option<u64> {
         let (digits, unit) = match text.to_ascii_lowercase().chars().last()? {
             'k' => (text.get(..text.len() - 1)?, 1 << 10),
@@ -281,7 +285,7 @@ fn parse_filter(spec: &str) -> Result<Filter, Refusal> {
     filter.ok_or_else(|| format!("filter '{spec}' is not supported; there are blob:none, blob:limit=<n> and tree:<n>"))
 }
 
-fn malformed() -> Refusal {
+fn malformed() -> FetchRefusal {
     "protocol error: bad line length character".into()
 }
 

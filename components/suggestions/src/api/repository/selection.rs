@@ -1,6 +1,6 @@
 //! Which objects a client needs: its wants reach them, and its haves do not.
 
-use super::fetch_request::{Deepening, FetchRequest, Filter, Refusal};
+use super::fetch_request::{Deepening, FetchRefusal, FetchRequest, Filter};
 use crate::git::{Commit, ObjectId, ObjectKind, Tree};
 use crate::repository_id::RepositoryId;
 use crate::store::history::{History, NewestFirst};
@@ -33,7 +33,7 @@ pub fn deepen(
     project: RepositoryId,
     history: &mut History,
     request: &FetchRequest,
-) -> Result<Result<Option<ShallowUpdate>, Refusal>, StoreError> {
+) -> Result<Result<Option<ShallowUpdate>, FetchRefusal>, StoreError> {
     let deepening = &request.deepening;
     if !deepening.is_asked_for() {
         return Ok(Ok(None));
@@ -152,7 +152,7 @@ fn excluded_commits(
     project: RepositoryId,
     history: &mut History,
     deepening: &Deepening,
-) -> Result<Result<HashSet<ObjectId>, Refusal>, StoreError> {
+) -> Result<Result<HashSet<ObjectId>, FetchRefusal>, StoreError> {
     let mut queue = NewestFirst::default();
     for wanted in &deepening.not {
         let mut found = 0;
