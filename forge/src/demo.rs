@@ -1,8 +1,8 @@
-//! The demo of `hexad up --demo`: a few users with tokens, a group with a project to publish to, and a public group
-//! with packages, issues and experiments for the pages of the console.
+//! The demo of `hexad up --demo`: a few users with tokens, and a private group with a project to publish to. A public
+//! group has packages, issues and experiments for the pages of the console.
 //!
-//! It is loaded once into an empty store, which has a record of that (`import/demo`). Its tokens are random and are
-//! shown once, so that a demo on a network has no token that is known elsewhere.
+//! The demo is loaded once, into an empty store, and the store records that (`import/demo`). Tokens are random and
+//! shown once, so that strangers know no token of a demo on a network.
 
 mod experiments;
 mod issues;
@@ -19,11 +19,11 @@ use ureq::SendBody;
 use crate::server::Server;
 use crate::token;
 
-/// The project that packages are published to.
+/// The project for packages of the user.
 const PROJECT: u64 = 1;
 
 /// The public project that the demo fills.
-const SHOWCASE: u64 = 2;
+const PUBLIC_PROJECT: u64 = 2;
 
 /// A person of the demo.
 struct Person {
@@ -31,7 +31,7 @@ struct Person {
     username: &'static str,
     name: &'static str,
     role: &'static str,
-    /// In the demo's group; `None` for the administrator.
+    /// The role in the groups of the demo; `None` for the administrator.
     access_level: Option<u64>,
 }
 
@@ -47,12 +47,12 @@ struct ImportReport {
 }
 
 #[derive(Deserialize)]
-struct Loading {
+struct DemoState {
     state: String,
 }
 
-/// Loads the demo into the server, unless its store has it or has other records, and prints a text for the person at
-/// the terminal. The host serves on without the demo.
+/// Loads the demo into the server, unless the store has the demo or other records. In each case prints a text for the
+/// user at the terminal. If loading fails, the host continues without the demo.
 pub fn load(serving: &mut Serving<'_>, bootstrap_token: &str) {
     let public_url = serving.public_url();
     let public_url = public_url.trim_end_matches('/');
@@ -67,8 +67,8 @@ fn load_into(url: &str, public_url: &str, bootstrap_token: &str) -> Result<()> {
     let records = records(&tokens);
     let server = Server::new(url, bootstrap_token);
     let begin = json!({"state": "loading", "records": records.iter().filter_map(stored_name).collect::<Vec<_>>()});
-    let begun: Loading = server.post_json("import/demo", &begin)?;
-    if begun.state == "loaded" {
+    let demo: DemoState = server.post_json("import/demo", &begin)?;
+    if demo.state == "loaded" {
         announce(&format!(
             "\nOpen {public_url}/ in a browser. The demo is loaded, and its tokens were shown when that happened; start \
              with an empty store to load it anew.\n\n"
@@ -77,16 +77,17 @@ fn load_into(url: &str, public_url: &str, bootstrap_token: &str) -> Result<()> {
     }
     import(&server, "import/directory", &lines(&records))?;
     let developer = tokens.last().map(String::as_str).unwrap_or_default();
-    packages::publish(&Server::new(url, developer), SHOWCASE)?;
-    merge_request::load(url, bootstrap_token, developer, SHOWCASE)?;
-    import(&server, "import/issues", &issues::records(SHOWCASE, Timestamp::now()))?;
+    packages::publish(&Server::new(url, developer), PUBLIC_PROJECT)?;
+    merge_request::load(url, bootstrap_token, developer, PUBLIC_PROJECT)?;
+    import(&server, "import/issues", &issues::records(PUBLIC_PROJECT, Timestamp::now()))?;
     import(&server, "import/experiments", &experiments::records())?;
-    // Before the store says that it is loaded: a demo whose tokens nobody has seen is loaded again.
+    // Printed before the store records the demo as loaded. If the program stops in between, the demo is loaded again
+    // with new tokens.
     announce(&greeting(public_url, &tokens));
-    server.post_json::<Loading>("import/demo", &json!({"state": "loaded"})).map(drop)
+    server.post_json::<DemoState>("import/demo", &json!({"state": "loaded"})).map(drop)
 }
 
-/// How the admin area names a record of the directory that the demo must not overwrite, and others as well.
+/// The name of a record that the demo must not overwrite, in the form of the admin area. `None` for other records.
 fn stored_name(record: &Value) -> Option<String> {
     let text = |field: &str| record.get(field).and_then(Value::as_str);
     let (kind, id) = (text("kind")?, record.get("id"));
@@ -117,8 +118,8 @@ fn records(tokens: &[String]) -> Vec<Value> {
         json!({"kind": "group", "id": 1000, "name": "Demo", "path": "demo", "visibility": "private"}),
         json!({"kind": "project", "id": PROJECT, "name": "Packages", "path_with_namespace": "demo/packages", "namespace_id": 1000, "visibility": "private"}),
         json!({"kind": "group", "id": 1001, "name": "Showcase", "path": "showcase", "visibility": "public"}),
-        json!({"kind": "project", "id": SHOWCASE, "name": "Libraries", "path_with_namespace": "showcase/libraries", "namespace_id": 1001, "visibility": "public"}),
-        // The team that sees experiments.
+        json!({"kind": "project", "id": PUBLIC_PROJECT, "name": "Libraries", "path_with_namespace": "showcase/libraries", "namespace_id": 1001, "visibility": "public"}),
+        // Members of this group see experiments.
         json!({"kind": "setting", "name": "hosted", "value": true}),
         json!({"kind": "setting", "name": "operator_group", "value": "showcase"}),
     ];
@@ -128,7 +129,7 @@ fn records(tokens: &[String]) -> Vec<Value> {
         records.push(json!({"kind": "user", "id": person.id, "username": person.username, "name": person.name, "is_admin": is_admin}));
         records.push(json!({"kind": "token", "user_id": person.id, "token": token, "name": "demo", "scopes": ["api"]}));
         if is_admin {
-            // Administrators see experiments as members of the team only.
+            // Administrators need this membership to see experiments.
             records.push(json!({"kind": "member", "source_type": "group", "source_id": 1001, "user_id": person.id, "access_level": 50}));
         }
         if let Some(level) = person.access_level {

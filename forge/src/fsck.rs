@@ -16,7 +16,7 @@ use crate::text::counted;
 /// the database as well. Prints a line for each problem and fails if there is one.
 #[derive(Args)]
 pub struct Fsck {
-    /// Before the check, derive the catalog and the paths of groups and projects anew from their records.
+    /// Before the check, rebuild the catalog and the paths of groups and projects from their records.
     #[arg(long)]
     repair: bool,
 
@@ -32,7 +32,7 @@ impl Fsck {
             for finding in &findings {
                 writeln!(stdout, "store: {}", printable(finding))?;
             }
-            // Areas cannot be checked on pages that are damaged.
+            // Areas cannot check damaged pages.
             fail_on(findings.len() as u64)?;
             writeln!(stdout, "store: every page is sound")?;
         }

@@ -19,7 +19,7 @@ pub struct Gc {
     #[arg(long)]
     dry_run: bool,
 
-    /// Do not wait two minutes for reads that may be under way; only if the server is not in use.
+    /// Do not wait two minutes for running reads; use it only if the server is not in use.
     #[arg(long)]
     no_wait: bool,
 
@@ -39,7 +39,7 @@ impl Gc {
             let share = format!("{} of {}", sum.removed, counted(sum.keys, "key"));
             writeln!(std::io::stdout(), "{area}: {verb}: {share}, {}", ByteSize(sum.removed_bytes))?;
         }
-        // No blob of a damaged part was removed.
+        // Garbage collection removes no blobs of a damaged part.
         fail_on(problems)
     }
 }

@@ -1,4 +1,4 @@
-//! The commands of a code forge that runs on [`hexad`]: its areas' data, tokens and demo.
+//! The commands of a code forge that runs on [`hexad`]. They manage the data of its areas, tokens and the demo.
 //!
 //! | module | command |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | `import`, `import_git` | `hexad import`, `hexad import-git` |
 //! | `repack` | `hexad repack` |
 //! | `token` | `hexad token create` |
-//! | `gc`, `fsck`, `maintenance` | `hexad gc`, `hexad fsck`, and the steps that both take |
+//! | `gc`, `fsck`, `maintenance` | `hexad gc`, `hexad fsck`, and their common steps |
 //! | `store` | `hexad store copy` |
 //! | `server` | the HTTP client of these commands |
 //! | `progress`, `text` | progress bars and counts on the terminal |

@@ -7,10 +7,10 @@ use clap::{Parser, Subcommand};
 use forge::{Fsck, Gc, Import, ImportGit, Repack, Store, Token, UpWithDemo};
 use hexad::cli::{Backup, Promote, Rollback, Status, Swap, Validate, has_lost_reader, one_line, warn_of_former_flags};
 
-/// The exit status that shells give to a program that SIGPIPE has ended.
+/// The exit status that shells report for a program that SIGPIPE ended.
 const LOST_READER: u8 = 128 + 13;
 
-/// The version, and whether this is the program that tests run, which is built quickly.
+/// The version, with a mark for the quickly built program that tests run.
 const VERSION: &str = match cfg!(debug_assertions) {
     true => concat!(env!("CARGO_PKG_VERSION"), " (quick build)"),
     false => env!("CARGO_PKG_VERSION"),
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if has_lost_reader(&error) => ExitCode::from(LOST_READER),
         Err(error) => {
-            // Without a reader, the exit status still tells.
+            // If standard error has no reader, only the exit status reports the error.
             let _ = writeln!(std::io::stderr(), "hexad: {}", one_line(&error));
             ExitCode::FAILURE
         }

@@ -1,4 +1,4 @@
-//! Tasks that areas do on their stored data in bounded steps, for `hexad gc` and `hexad fsck`.
+//! Tasks of areas on their stored data, in bounded steps, for `hexad gc` and `hexad fsck`.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 use crate::server::{NotServed, Server, TimeoutArgs};
 use crate::{progress, token};
 
-/// The areas that are asked. An area without the task answers 404.
+/// The areas with maintenance routes. An area without the task answers 404.
 const AREAS: [&str; 7] =
     ["admin", "issue-statistics", "package-registry", "suggestions", "namespaces", "product-analytics", "experiments"];
 
-/// The store that a command is about: that of a running server, or of a folder that no server uses.
+/// The store of a command: the store of a running server, or a folder that no server uses.
 #[derive(Args)]
 pub struct StoreArgs {
     /// The server's address.
@@ -35,7 +35,7 @@ pub struct StoreArgs {
     #[command(flatten)]
     timeout: TimeoutArgs,
 
-    /// The data folder of a server that does not run, in place of a running one.
+    /// The data folder of a stopped server, instead of a running server.
     #[arg(long, value_name = "FOLDER")]
     pub data: Option<PathBuf>,
 
@@ -47,7 +47,7 @@ pub struct StoreArgs {
     secrets: SecretArgs,
 }
 
-/// A store within reach. For a folder, a server runs inside this process.
+/// An open store. For a folder, a server runs inside this process.
 pub struct OpenStore {
     pub server: Server,
     _host: Option<Host>,
@@ -61,7 +61,7 @@ impl StoreArgs {
                 .context("no token; give an administrator's with --token or HEXAD_TOKEN, or a folder with --data")?;
             return Ok(OpenStore { server: Server::new(&self.url, token).with_timeout(self.timeout), _host: None });
         };
-        // A host would begin with an empty store where there is none.
+        // In a folder without a store, a host would create an empty one.
         if !data.join(sqlite::FILE_NAME).is_file() {
             return Err(sqlite::SqliteOpenError::NoStore { directory: data.clone() }.into());
         }
@@ -77,8 +77,8 @@ impl StoreArgs {
     }
 }
 
-/// An area's answer to one step. Each task uses some of the counts. A document without the field `cursor`, which may be
-/// null, is no answer of an area.
+/// The answer of an area to one step. Each task uses some of the counts. The field `cursor` may be null. A document
+/// without it is not from an area.
 #[derive(Debug, Default, Deserialize)]
 pub struct Step {
     #[serde(deserialize_with = "Option::deserialize")]
@@ -111,9 +111,8 @@ pub struct Problem {
     pub problem: String,
 }
 
-/// Has every area do `task`, step by step, and returns the sums of each area that has the task.
-/// `request` is sent with each step; `on_step` gets each answer. While an area waits, the others
-/// continue.
+/// Runs `task` in every area, step by step. Returns the sums of each area that has the task. Each step sends `request`,
+/// and `on_step` gets its answer. While an area waits, others continue.
 pub fn run(
     server: &Server,
     task: &str,
@@ -140,13 +139,13 @@ pub fn run(
         run.sum.add(&step);
         match step.cursor {
             None => sums.push((run.area, run.sum)),
-            // Areas that wait stand behind the others, so the queue stays ordered by `due`.
+            // Waiting areas are at the end of the queue, so the queue stays ordered by `due`.
             Some(cursor) if step.wait_seconds > 0 => {
-                run.resume_at(&cursor, step.wait_seconds);
+                run.schedule(&cursor, step.wait_seconds);
                 queue.push_back(run);
             }
             Some(cursor) => {
-                run.resume_at(&cursor, 0);
+                run.schedule(&cursor, 0);
                 queue.push_front(run);
             }
         }
@@ -158,7 +157,7 @@ pub fn run(
     Ok(sums)
 }
 
-/// A task of one area, between two steps.
+/// The run of a task in one area, between two steps.
 struct AreaRun {
     area: &'static str,
     /// The body of the next step.
@@ -173,7 +172,7 @@ impl AreaRun {
         AreaRun { area, request: request.clone(), due: Instant::now(), sum: Step::default() }
     }
 
-    fn resume_at(&mut self, cursor: &str, wait_seconds: u64) {
+    fn schedule(&mut self, cursor: &str, wait_seconds: u64) {
         if let Some(fields) = self.request.as_object_mut() {
             fields.insert("cursor".to_owned(), json!(cursor));
         }

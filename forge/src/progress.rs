@@ -1,4 +1,4 @@
-//! Progress on standard error: a bar on a terminal, and otherwise a line every now and then.
+//! Progress on standard error: a bar on a terminal, otherwise a line at intervals.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -8,7 +8,8 @@ use indicatif::{ProgressBar, ProgressStyle, WeakProgressBar};
 const BYTES: &str = "{prefix} [{wide_bar}] {bytes}/{total_bytes} {bytes_per_sec} {eta}";
 const ITEMS: &str = "{prefix} [{wide_bar}] {pos}/{len} {per_sec} {eta}";
 
-/// How often a line is written where there is no terminal, as in the log of a timer. Shorter work has none.
+/// The interval of the lines if standard error is not a terminal, for example in a log of a timer. Shorter work prints
+/// no line.
 const LINE_EVERY: Duration = Duration::from_secs(30);
 
 /// A bar that counts bytes.
@@ -21,7 +22,7 @@ pub fn items(label: &'static str, total: u64) -> ProgressBar {
     bar(ITEMS, label, total)
 }
 
-/// A message, for work whose size is unknown.
+/// A message for work of unknown size.
 pub fn spinner() -> ProgressBar {
     match io::stderr().is_terminal() {
         true => ProgressBar::new_spinner(),
@@ -38,7 +39,7 @@ fn bar(template: &str, label: &'static str, total: u64) -> ProgressBar {
     bar.with_style(style.progress_chars("=> "))
 }
 
-/// Shows the bar by lines until it is finished or dropped. indicatif draws nothing where there is no terminal.
+/// Prints lines for the bar until it is finished or dropped. indicatif draws only on terminals.
 fn in_lines(bar: ProgressBar) -> ProgressBar {
     let weak = bar.downgrade();
     let write = |line: &str| drop(writeln!(io::stderr(), "{line}"));

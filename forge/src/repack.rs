@@ -1,4 +1,4 @@
-//! `hexad repack`: puts the objects that earlier versions stored one by one into packs.
+//! `hexad repack`: packs objects that earlier versions stored individually.
 
 use std::io::{self, Write};
 
@@ -10,14 +10,14 @@ use serde::Deserialize;
 use crate::import_git::git::Git;
 use crate::import_git::{encode, remote_refs, send};
 use crate::maintenance::StoreArgs;
-use crate::server::{NoAnswer, Server};
+use crate::server::{Server, ServerTimeout};
 
-/// How many projects a page lists.
+/// The number of projects on a page.
 const PAGE: usize = 100;
 
-/// Put git objects that earlier versions stored one by one into packs, by the program `git`.
+/// Pack git objects that earlier versions stored one by one, with the program `git`.
 ///
-/// Can be interrupted anywhere and repeated. Garbage collection removes what is in packs then.
+/// Can be interrupted anywhere and repeated. Garbage collection then removes the packed objects.
 #[derive(Args)]
 pub struct Repack {
     /// A project, by its id or full path; may be repeated. Without it, all projects.
@@ -39,9 +39,9 @@ impl Repack {
     pub fn run(self) -> Result<()> {
         let store = self.store.open()?;
         let mut failed = 0;
-        // An error of one repository does not stop the others.
+        // An error in one repository does not stop the others.
         let mut repack = |project: &str, name: &str| match repack(&store.server, project, name) {
-            Err(error) if !(has_lost_reader(&error) || error.is::<NoAnswer>()) => {
+            Err(error) if !(has_lost_reader(&error) || error.is::<ServerTimeout>()) => {
                 failed += 1;
                 writeln!(io::stderr(), "{}: {}", printable(name), one_line(&error)).map_err(Error::from)
             }
@@ -75,7 +75,7 @@ fn list(server: &Server, before: Option<u64>) -> Result<Vec<ListedProject>> {
     serde_json::from_str(&server.get(&path)?).context("the list of projects is not what was expected")
 }
 
-/// Repacks one project, named `name`, unless packs have all that its branches and tags reach.
+/// Repacks one project, named `name` in output. Skips it if packs have all objects that its branches and tags reach.
 fn repack(server: &Server, project: &str, name: &str) -> Result<()> {
     let refs = remote_refs(server, project)?;
     let mut tips: Vec<&str> = refs.values().map(String::as_str).collect();
@@ -116,7 +116,7 @@ mod tests {
         let options =
             ["hexad", "--url", &url, "--token", "t", "--timeout", "100ms", "--project", "1", "--project", "2"];
         let error = Program::parse_from(options).repack.run().unwrap_err();
-        assert!(error.is::<NoAnswer>(), "{error}");
+        assert!(error.is::<ServerTimeout>(), "{error}");
         assert!(try_accept(&listener).is_some() && try_accept(&listener).is_none(), "one connection");
     }
 }

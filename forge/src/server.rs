@@ -12,23 +12,23 @@ use serde_json::Value;
 use ureq::http::{Response, StatusCode};
 use ureq::{Agent, Body, SendBody, Timeout};
 
-/// The largest JSON answer that is read, in bytes.
+/// The largest accepted JSON answer, in bytes.
 const MAX_JSON: u64 = 1 << 20;
 
-/// The largest text that is read, in bytes: a line for each branch and tag of a repository.
+/// The largest accepted text, in bytes. It has a line for each branch and tag of a repository.
 const MAX_TEXT: u64 = 64 << 20;
 
-/// How much is read of the text of an error, in bytes.
+/// How much of the text of an error is read, in bytes.
 const MAX_ERROR: u64 = 64 << 10;
 
-/// How long a server may take for an answer, or for the next part of a request. A host ends a request by itself after a
-/// minute, with a status that says more; an area that imports may work for minutes before it reads on.
+/// How long the server may take to answer, or to read the next part of a request. The host itself ends a request after
+/// a minute, with a more precise status. An importing area may work for minutes between two reads.
 const TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
-/// How long git waits for the server's next byte. The manifest gives a clone an hour until its first one.
+/// How long git waits for the next byte of the server. The manifest allows an hour until the first byte of a clone.
 const GIT_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
-/// A server, and an administrator's token for it.
+/// A server, and an administrator token for it.
 #[derive(Args)]
 pub struct Server {
     /// The server's address.
@@ -43,7 +43,7 @@ pub struct Server {
     timeout: TimeoutArgs,
 }
 
-/// How long a server is waited for.
+/// The time limit of each request.
 #[derive(Args, Clone, Copy, Default)]
 pub struct TimeoutArgs {
     /// How long the server may take to answer each request, and for each part of a long one, such as 30s
@@ -60,14 +60,14 @@ pub struct NotServed {
     path: String,
 }
 
-/// The server was waited for as long as it was to be, and hangs.
+/// The server did not answer in time.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{url} did not {task} {path} within {} s; its log may say why, and --timeout gives it longer; what was sent may have \
      been applied",
     timeout.as_secs_f64()
 )]
-pub struct NoAnswer {
+pub struct ServerTimeout {
     url: String,
     path: String,
     task: &'static str,
@@ -83,7 +83,7 @@ impl Server {
         Server { timeout, ..self }
     }
 
-    /// How long git, which asks the server by itself, may wait for the next byte.
+    /// How long git, which connects to the server itself, may wait for the next byte.
     pub fn git_timeout(&self) -> Duration {
         self.timeout.timeout.unwrap_or(GIT_TIMEOUT)
     }
@@ -110,7 +110,7 @@ impl Server {
             .post(self.address(path))
             .header("authorization", self.authorization()?)
             .header("content-type", media_type)
-            // A server that refuses says so before a gigabyte is on its way.
+            // The server can refuse before the client sends a gigabyte.
             .header("expect", "100-continue")
             .send(body);
         let text = self.read(path, sent, MAX_JSON)?;
@@ -120,13 +120,13 @@ impl Server {
         })
     }
 
-    /// The same with `value` as JSON.
+    /// The same, with `value` as the JSON body.
     pub fn post_json<A: DeserializeOwned>(&self, path: &str, value: &impl Serialize) -> Result<A> {
         let body = serde_json::to_vec(value)?;
         self.post(path, "application/json", SendBody::from_reader(&mut body.as_slice()))
     }
 
-    /// Puts `value` as JSON to `path`, below `/api/v4/`.
+    /// Sends `value` as JSON with PUT to `path`, below `/api/v4/`.
     pub fn put_json(&self, path: &str, value: &impl Serialize) -> Result<()> {
         let body = serde_json::to_vec(value)?;
         let request = self.agent().put(self.address(path)).header("authorization", self.authorization()?);
@@ -134,7 +134,7 @@ impl Server {
         self.read(path, sent, MAX_JSON).map(drop)
     }
 
-    /// Deletes what is at `path`, below `/api/v4/`, unless it is gone.
+    /// Deletes the resource at `path`, below `/api/v4/`. A missing resource is no error.
     pub fn delete(&self, path: &str) -> Result<()> {
         match self.agent().delete(self.address(path)).header("authorization", self.authorization()?).call() {
             Ok(response) if response.status() == StatusCode::NOT_FOUND => Ok(()),
@@ -147,12 +147,12 @@ impl Server {
         format!("{}/api/v4/{path}", self.url.trim_end_matches('/'))
     }
 
-    /// The address for messages: that of a server behind a proxy may have a password.
+    /// The address for messages. The address of a server behind a proxy may contain a password, which is omitted.
     fn shown_url(&self) -> String {
         shown_url(&self.url)
     }
 
-    /// The value of the header with the token. The error says how to give one.
+    /// The value of the header with the token. The error says how to provide a token.
     pub fn authorization(&self) -> Result<String> {
         match self.token.as_deref() {
             None | Some("") => Err(anyhow!("no token; give an administrator's with --token or HEXAD_TOKEN")),
@@ -161,7 +161,7 @@ impl Server {
         }
     }
 
-    /// The text of an answer, or the error that its status is.
+    /// The text of an answer, or the error for its status.
     fn read(&self, path: &str, sent: Result<Response<Body>, ureq::Error>, limit: u64) -> Result<String> {
         let mut response = sent.map_err(|error| self.transport_error(path, &error))?;
         let status = response.status();
@@ -172,7 +172,7 @@ impl Server {
         let mut text = Vec::new();
         match response.body_mut().as_reader().take(MAX_ERROR).read_to_end(&mut text) {
             Ok(_) => Err(self.status_error(status, path, &String::from_utf8_lossy(&text))),
-            // Without its text, a 404 does not say whether the path is served.
+            // Without its text, a 404 does not say whether the server has the path.
             Err(_) => Err(anyhow!("{} answers {path} with {status}, and its text has no end", self.shown_url())),
         }
     }
@@ -181,7 +181,7 @@ impl Server {
         use ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
 
         let url = self.shown_url();
-        // Without the prefix that ureq writes before a cause of the system.
+        // Omits the prefix that ureq writes before a cause of the system.
         let cause = match error {
             ureq::Error::Io(error) => error.to_string(),
             error => error.to_string(),
@@ -196,7 +196,7 @@ impl Server {
                     Timeout::SendRequest | Timeout::PerWrite => "take the next part of the request to",
                     _ => "answer",
                 };
-                NoAnswer { url, path: path.to_owned(), task, timeout: self.timeout() }.into()
+                ServerTimeout { url, path: path.to_owned(), task, timeout: self.timeout() }.into()
             }
             ureq::Error::BodyExceedsLimit(limit) => {
                 anyhow!("{url} answers {path} with more than {limit} bytes; is this a hexad server?")
@@ -218,7 +218,7 @@ impl Server {
             StatusCode::FORBIDDEN => {
                 anyhow!("{url} refuses ({message}); the token must be an administrator's and have the scope `api`")
             }
-            // A path that is served has another message for a record that does not exist.
+            // A known path has another message for a missing record.
             StatusCode::NOT_FOUND if message.is_empty() || message == "404 Not Found" => {
                 NotServed { url, path: path.to_owned() }.into()
             }
@@ -281,8 +281,8 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_not_there_is_named() {
-        // The port was free a moment ago.
+    fn an_unreachable_server_is_named() {
+        // The port was free a moment ago, so connections are probably refused.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let server = Server::new(&format!("http://{address}"), "t");
         let error = server.post::<Value>("x", "application/json", SendBody::none()).unwrap_err().to_string();
@@ -294,7 +294,7 @@ mod tests {
         assert!(!error.contains("sesame"), "{error}");
     }
 
-    /// The error of a request to a server that does `serve` with its only connection.
+    /// The error of a request to a server that handles its only connection with `serve`.
     fn error_of(
         timeout: Duration,
         body: SendBody<'_>,
@@ -306,7 +306,7 @@ mod tests {
         let (is_over, over) = mpsc::channel::<()>();
         let error = thread::scope(move |scope| {
             scope.spawn(move || {
-                // The client may have given up before it was connected.
+                // The client may have stopped before it was connected.
                 let stream = wait_for(SOON, "a connection, or the client's end", || match over.try_recv() {
                     Err(TryRecvError::Disconnected) => Some(None),
                     _ => try_accept(&listener).map(Some),
@@ -321,8 +321,8 @@ mod tests {
         error.to_string().replace(&url, "http://h")
     }
 
-    /// Sends `part` until the client has gone.
-    fn drip(stream: &mut TcpStream, head: &str, part: &[u8]) -> io::Result<()> {
+    /// Sends `part` repeatedly until the client closes the connection.
+    fn send_endlessly(stream: &mut TcpStream, head: &str, part: &[u8]) -> io::Result<()> {
         let _ = stream.read(&mut [0; 4096])?;
         stream.write_all(head.as_bytes())?;
         loop {
@@ -332,30 +332,33 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_not_waited_for_without_an_end() {
+    fn every_request_has_a_timeout() {
         const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
         const ENDLESS: &str = "HTTP/1.1 502 Bad\r\ncontent-length: 10000000000\r\n\r\n";
         let late =
             "within 0.3 s; its log may say why, and --timeout gives it longer; what was sent may have been applied";
         let (short, long) = (Duration::from_millis(300), Duration::from_secs(600));
 
-        let no_answer = format!("http://h did not answer x {late}");
-        assert_eq!(error_of(short, SendBody::none(), |_| Ok(())), no_answer);
+        let timed_out = format!("http://h did not answer x {late}");
+        assert_eq!(error_of(short, SendBody::none(), |_| Ok(())), timed_out);
         let head = "HTTP/1.1 200 OK\r\nx: ";
-        assert_eq!(error_of(short, SendBody::none(), |stream| drip(stream, head, b"x")), no_answer);
-        assert_eq!(error_of(short, SendBody::none(), |stream| drip(stream, CHUNKED, b"1\r\n \r\n")), no_answer);
-        // More than the buffers between the two take.
+        assert_eq!(error_of(short, SendBody::none(), |stream| send_endlessly(stream, head, b"x")), timed_out);
+        assert_eq!(
+            error_of(short, SendBody::none(), |stream| send_endlessly(stream, CHUNKED, b"1\r\n \r\n")),
+            timed_out
+        );
+        // More than the buffers between client and server hold.
         let mut body = io::repeat(0).take(64 << 20);
         let unread = error_of(short, SendBody::from_reader(&mut body), |_| Ok(()));
         assert_eq!(unread, format!("http://h did not take the next part of the request to x {late}"));
 
         let chunk = [&b"10000\r\n"[..], &[b' '; 0x10000], b"\r\n"].concat();
-        let large = error_of(long, SendBody::none(), |stream| drip(stream, CHUNKED, &chunk));
+        let large = error_of(long, SendBody::none(), |stream| send_endlessly(stream, CHUNKED, &chunk));
         assert_eq!(large, "http://h answers x with more than 1048576 bytes; is this a hexad server?");
         let status = "http://h answers x with 502 Bad Gateway";
-        let endless = error_of(long, SendBody::none(), |stream| drip(stream, ENDLESS, &chunk));
+        let endless = error_of(long, SendBody::none(), |stream| send_endlessly(stream, ENDLESS, &chunk));
         assert_eq!(endless, format!("{status}: "));
-        let slow = error_of(short, SendBody::none(), |stream| drip(stream, ENDLESS, b" "));
+        let slow = error_of(short, SendBody::none(), |stream| send_endlessly(stream, ENDLESS, b" "));
         assert_eq!(slow, format!("{status}, and its text has no end"));
     }
 

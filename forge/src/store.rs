@@ -18,7 +18,7 @@ use crate::text::counted;
 /// Connections to PostgreSQL that write.
 const WRITERS: usize = 2;
 
-/// Work on a store that no host uses.
+/// Commands on a store that no host uses.
 #[derive(Args)]
 pub struct Store {
     #[command(subcommand)]
@@ -30,7 +30,7 @@ enum StoreCommand {
     Copy(Copy),
 }
 
-/// Copy everything that is stored and what was swapped in, with every host stopped, and compare the copy with the
+/// Copy everything that is stored and the swapped-in components, with every host stopped, and compare the copy with the
 /// source.
 #[derive(Args)]
 struct Copy {
@@ -38,7 +38,7 @@ struct Copy {
     #[arg(long, value_name = "STORE")]
     from: String,
 
-    /// The same; it must be empty.
+    /// The same for the target; it must be empty.
     #[arg(long, value_name = "STORE")]
     to: String,
 }
@@ -46,14 +46,14 @@ struct Copy {
 impl Store {
     pub fn run(self) -> Result<()> {
         let StoreCommand::Copy(Copy { from, to }) = self.command;
-        // Stores on PostgreSQL belong to no data folder here.
+        // Stores on PostgreSQL have no data folder, so they get temporary folders.
         let folders = (tempfile::tempdir()?, tempfile::tempdir()?);
         anyhow::ensure!(is_url(&from) || Path::new(&from).is_dir(), "there is no folder {from}; name a data folder");
         anyhow::ensure!(!is_same(&from, &to)?, "the source and the target are the same store; name another target");
         let source = open(&from, folders.0.path(), false).context("the source")?;
         check_source(&source)?;
         if !is_url(&from) {
-            // A restored backup has the swapped-in components with the data, until a host starts.
+            // In a restored backup, the swapped-in components are part of the data until a host starts.
             source.restore_attachments(|files| restore_deployed(Path::new(&from), files))??;
         }
         let target = open(&to, folders.1.path(), true).context("the target")?;
@@ -86,7 +86,7 @@ impl Store {
     }
 }
 
-/// Where a store has the record of the serving components.
+/// The location of the record of the serving components.
 fn record_location<'a>(engine: &Engine, name: &'a str) -> RecordLocation<'a> {
     engine.fleet().map_or_else(|| RecordLocation::Folder(Path::new(name)), RecordLocation::Fleet)
 }
@@ -96,7 +96,7 @@ fn is_same(from: &str, to: &str) -> Result<bool> {
         let passwords = Passwords::from_environment()?;
         return Ok(StoreUrl::parse(from, &passwords)?.name == StoreUrl::parse(to, &passwords)?.name);
     }
-    // A target that is not there is another one.
+    // A target that does not exist differs from the source.
     Ok(Path::new(to).canonicalize().is_ok_and(|to| Path::new(from).canonicalize().is_ok_and(|from| from == to)))
 }
 
@@ -104,7 +104,7 @@ fn is_url(store: &str) -> bool {
     store.contains("://")
 }
 
-/// Opens a store, and makes it if it is not there and `creates`: the source of a copy has to be there.
+/// Opens a store. With `creates`, creates it if it does not exist. The source of a copy must exist.
 fn open(store: &str, folder: &Path, creates: bool) -> Result<Engine> {
     let sqlite = sqlite::SqliteOptions { creates, ..sqlite::SqliteOptions::default() };
     if !is_url(store) {

@@ -1,4 +1,4 @@
-//! Texts for a person at a terminal.
+//! Texts for the terminal.
 
 /// `1 user`, `2 users`: a count and its noun.
 pub fn counted(count: u64, noun: &str) -> String {

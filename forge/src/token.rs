@@ -1,4 +1,4 @@
-//! `hexad token`, and the tokens that this program makes itself.
+//! `hexad token`, and the tokens of this program.
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::server::Server;
 
-/// The environment variable with a token that is accepted before any record exists.
+/// The environment variable with a token that the server accepts before any record exists.
 pub const BOOTSTRAP_TOKEN: &str = "SPIN_VARIABLE_BOOTSTRAP_ADMIN_TOKEN";
 
 /// Random bytes of a token.
@@ -44,7 +44,7 @@ pub fn random() -> Result<String> {
     Ok(format!("glpat-{token}"))
 }
 
-/// The bootstrap token among `secrets`, or a random one that only this process knows.
+/// The bootstrap token in `secrets`, or a random one that only this process knows.
 pub fn bootstrap(secrets: &SecretValues) -> Result<String> {
     secrets.get(BOOTSTRAP_TOKEN).filter(|token| !token.is_empty()).map_or_else(random, Ok)
 }
@@ -102,7 +102,7 @@ impl Token {
         });
         let created: Created = create.server.post_json("personal_access_tokens", &new_token)?;
         let end = created.expires_at.map_or("does not expire".to_owned(), |day| format!("expires on {day}"));
-        // Programs read the token alone.
+        // Standard output has only the token, for programs.
         let _ = writeln!(std::io::stderr(), "hexad: the token {end}");
         writeln!(std::io::stdout(), "{}", created.token)
             .context("a token was made, but it cannot be written; revoke it and make another one")

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-/// Name, milestone, and the share of users for whom it is on, in percent.
+/// Name, milestone, and the percentage of users for whom the experiment is on.
 const EXPERIMENTS: [(&str, &str, u64); 4] =
     [("new_search", "1.2", 25), ("guided_start", "1.3", 50), ("dark_charts", "1.4", 100), ("quick_merge", "1.5", 0)];
 
-/// NDJSON of the definitions.
+/// The definitions as NDJSON.
 pub fn records() -> String {
     let record = |(name, milestone, _): (&str, &str, u64)| {
         json!({
@@ -18,7 +18,7 @@ pub fn records() -> String {
     EXPERIMENTS.into_iter().map(|experiment| format!("{}\n", record(experiment))).collect()
 }
 
-/// The features of the same names, for the directory.
+/// The features with the same names, for the directory.
 pub fn features() -> impl Iterator<Item = Value> {
     EXPERIMENTS.into_iter().filter(|(_, _, share)| *share > 0).map(|(name, _, share)| match share {
         100 => json!({"kind": "feature", "name": name, "gates": [{"key": "boolean", "value": true}]}),

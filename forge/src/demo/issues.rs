@@ -1,5 +1,5 @@
-//! The issues of the demo: two years of a project that grows. They are made by rules from their number, so
-//! that every demo has the same.
+//! The issues of the demo: two years of a growing project. Rules make each issue from its number, so that every demo
+//! has the same issues.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -25,7 +25,7 @@ pub fn records(project: u64, now: Timestamp) -> String {
 fn record(project: u64, number: u64, now: Timestamp) -> serde_json::Value {
     let mixed = mix(number);
     let pick = |bits: u32, choices: u64| (mixed >> bits) % choices;
-    // Squared, because newer months have more.
+    // The square favours small ages: newer months have more issues.
     let age = DAYS * 24 * pick(0, 1000) * pick(0, 1000) / 1_000_000;
     let hours = i64::try_from(age).unwrap_or_default();
     let created = now.saturating_sub(SignedDuration::from_hours(hours + 1)).unwrap_or(now);
@@ -34,7 +34,7 @@ fn record(project: u64, number: u64, now: Timestamp) -> serde_json::Value {
     if pick(16, 5) == 0 {
         labels.push("urgent");
     }
-    // The older an issue is, the more likely it is closed.
+    // Older issues are more likely closed.
     let is_closed = pick(20, DAYS * 24) < age * 2 + 1500;
     let milestone = format!("1.{}", 5 - (age * 5 / (DAYS * 24)).min(5));
     let title = TITLES.get(subject).copied().unwrap_or_default();
@@ -47,7 +47,7 @@ fn record(project: u64, number: u64, now: Timestamp) -> serde_json::Value {
     })
 }
 
-/// Spreads the bits of a number (splitmix64).
+/// Mixes the bits of a number (splitmix64).
 fn mix(number: u64) -> u64 {
     let mut mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,5 +1,5 @@
-//! The merge request of the demo: a small repository, a branch, and comments with suggestions. Without the
-//! program `git` the demo has none.
+//! The merge request of the demo: a small repository, a branch, and comments with suggestions. The demo omits it if the
+//! program `git` is not installed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,7 +18,7 @@ const BRANCH: &str = "shorter-names";
 const BEFORE: &str = "export function colorize(text, colorCode) {\n  var result = \"\";\n  result = \"\\u001b[\" + colorCode + \"m\" + text + \"\\u001b[0m\";\n  return result;\n}\n";
 const AFTER: &str = "export function color(text, code) {\n  var result = \"\";\n  result = \"\\u001b[\" + code + \"m\" + text + \"\\u001b[0m\";\n  return result;\n}\n";
 
-/// The line that each comment is about, and its text.
+/// The line and the text of each comment.
 const COMMENTS: [(u64, &str); 2] = [
     (1, "A default makes most calls shorter:\n\n```suggestion:-0+0\nexport function color(text, code = 31) {\n```"),
     (
@@ -66,7 +66,7 @@ pub fn load(url: &str, bootstrap_token: &str, developer: &str, project: u64) -> 
     let developer = Server::new(url, developer);
     let path = format!("projects/{project}/merge_requests/1/discussions");
     for (line, body) in COMMENTS {
-        // An earlier attempt may have made it.
+        // An earlier attempt may have created the comment.
         if !notes_with(&developer, &path, body)?.is_empty() {
             continue;
         }
@@ -74,7 +74,8 @@ pub fn load(url: &str, bootstrap_token: &str, developer: &str, project: u64) -> 
             "old_path": "colors.js", "new_path": "colors.js", "new_line": line});
         let comment = json!({"body": body, "position": position});
         let _: Value = developer.post_json(&path, &comment)?;
-        // Another host may have made it at the same time, and deletes all but the same one.
+        // Another host may have created the comment at the same time. All hosts keep the same note and delete the
+        // others.
         for note in notes_with(&developer, &path, body)?.iter().skip(1) {
             developer.delete(&format!("projects/{project}/merge_requests/1/notes/{note}"))?;
         }
@@ -95,11 +96,11 @@ fn commit(path: &Path, contents: &str, message: &str) -> Result<()> {
     git(path, &["commit", "-q", "-m", message]).map(drop)
 }
 
-/// Runs git in the folder, without the settings of the operator, and returns its output. Its commits are the same each
-/// time.
+/// Runs git in the folder and returns its output. The settings of the operator do not apply. Commits have the same ids
+/// each time.
 fn git(path: &Path, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new("git");
-    // They name the caller's repository, if git or an editor started this program.
+    // If git or an editor started this program, these variables name its repository.
     for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE"] {
         command.env_remove(variable);
     }

@@ -1,4 +1,4 @@
-//! The packages of the demo, published as npm would.
+//! The packages of the demo, published as npm does.
 
 use anyhow::Result;
 use base64::Engine as _;
@@ -71,7 +71,7 @@ pub fn publish(server: &Server, project: u64) -> Result<()> {
     Ok(())
 }
 
-/// The document that publishes one version.
+/// The publish document of one version.
 fn document(package: &Package, version: &str, index: usize) -> Result<Value> {
     let dependencies: serde_json::Map<String, Value> =
         package.dependencies.iter().map(|(name, range)| ((*name).to_owned(), Value::from(*range))).collect();
@@ -86,7 +86,7 @@ fn document(package: &Package, version: &str, index: usize) -> Result<Value> {
     let mut record = manifest;
     if let Some(record) = record.as_object_mut() {
         record.insert("readme".into(), package.readme.into());
-        // The registry compares the digest, and serves the file at an address of its own.
+        // The registry compares only the digest. It serves the file at its own address.
         let address = format!("https://registry.example.com/{}/-/{file}", package.name);
         record.insert("dist".into(), json!({"tarball": address, "shasum": hex::encode(Sha1::digest(&tarball))}));
     }
@@ -99,8 +99,8 @@ fn document(package: &Package, version: &str, index: usize) -> Result<Value> {
     }))
 }
 
-/// A gzipped tar with the manifest, the readme, and code that grows with each version. It is the same each
-/// time, so that a demo whose loading was interrupted can be loaded again.
+/// A gzipped tar with the manifest, the readme, and code that grows with each version. Its bytes are the same each
+/// time, so that an interrupted demo can be loaded again.
 fn tarball(package: &Package, manifest: &Value, index: usize) -> Result<Vec<u8>> {
     let code: String = (0..40 + index * 12)
         .map(|line| format!("exports.f{line} = (text) => `\\u001b[{line}m${{text}}\\u001b[0m`;\n"))

@@ -19,7 +19,7 @@ use crate::server::Server;
 use crate::text::counted;
 use split::{AreaLines, IMPORTERS, Importer, LineReader};
 
-/// How much of the file is read at a time, in bytes.
+/// The size of the read buffer, in bytes.
 const BUFFER: usize = 256 << 10;
 
 /// Send a file of records, one JSON object a line, to the areas that own them.
@@ -38,28 +38,28 @@ pub struct Import {
 struct Report {
     imported: BTreeMap<String, u64>,
     failed: u64,
-    errors: Vec<BadLine>,
+    errors: Vec<RefusedLine>,
     #[serde(default)]
-    warnings: Vec<DoubtfulLine>,
+    warnings: Vec<LineWarning>,
 }
 
 #[derive(Deserialize)]
-struct DoubtfulLine {
-    /// As [`BadLine::line`].
+struct LineWarning {
+    /// The line number, as in [`RefusedLine::line`].
     line: u64,
     warning: String,
 }
 
 #[derive(Deserialize)]
-struct BadLine {
-    /// Among the lines that were sent, from 1.
+struct RefusedLine {
+    /// The number among the sent lines, from 1.
     line: u64,
     error: String,
 }
 
 impl Import {
     pub fn run(self) -> Result<()> {
-        // Before a large file is read.
+        // Fails early, before a large file is read.
         self.server.authorization()?;
         let file = open(&self.file)?;
         let size = file.metadata()?.len();
@@ -86,7 +86,7 @@ impl Import {
         }
     }
 
-    /// Sends one area's lines and prints the outcome. Returns the number of lines that were refused.
+    /// Sends the lines of one area and prints the outcome. Returns the number of refused lines.
     fn send(&self, file: &File, index: usize, importer: &Importer, lines: &AreaLines) -> Result<u64> {
         let started = Instant::now();
         let bar = progress::bytes(importer.area, lines.bytes);
@@ -95,18 +95,18 @@ impl Import {
         bar.finish_and_clear();
         let mut report: Report = sent?;
 
-        report.errors.sort_by_key(|bad| bad.line);
-        let sent_numbers: Vec<u64> = report.errors.iter().map(|bad| bad.line).collect();
+        report.errors.sort_by_key(|refused| refused.line);
+        let sent_numbers: Vec<u64> = report.errors.iter().map(|refused| refused.line).collect();
         let numbers = reader(file, index, lines)?.file_numbers(&sent_numbers)?;
-        for (number, bad) in numbers.iter().zip(&report.errors) {
-            writeln!(io::stderr(), "line {number}: {}", printable(&bad.error))?;
+        for (number, refused) in numbers.iter().zip(&report.errors) {
+            writeln!(io::stderr(), "line {number}: {}", printable(&refused.error))?;
         }
         print_unlisted(report.failed, report.errors.len())?;
-        report.warnings.sort_by_key(|doubtful| doubtful.line);
-        let sent_numbers: Vec<u64> = report.warnings.iter().map(|doubtful| doubtful.line).collect();
+        report.warnings.sort_by_key(|warned| warned.line);
+        let sent_numbers: Vec<u64> = report.warnings.iter().map(|warned| warned.line).collect();
         let numbers = reader(file, index, lines)?.file_numbers(&sent_numbers)?;
-        for (number, doubtful) in numbers.iter().zip(&report.warnings) {
-            writeln!(io::stderr(), "line {number}: warning: {}", printable(&doubtful.warning))?;
+        for (number, warned) in numbers.iter().zip(&report.warnings) {
+            writeln!(io::stderr(), "line {number}: warning: {}", printable(&warned.warning))?;
         }
 
         let kinds: Vec<String> = report.imported.iter().map(|(kind, count)| counted(*count, kind)).collect();
@@ -117,7 +117,7 @@ impl Import {
     }
 }
 
-/// The file, or a temporary copy of a pipe: records are read more than once.
+/// The file, or a temporary copy of a pipe, because records are read more than once.
 fn open(path: &Path) -> Result<File> {
     let mut pipe: Box<dyn io::Read> = if path == Path::new("-") {
         Box::new(io::stdin().lock())
@@ -141,7 +141,7 @@ fn reader<'a>(mut file: &'a File, index: usize, lines: &AreaLines) -> io::Result
     Ok(LineReader::new(BufReader::with_capacity(BUFFER, file), index, lines))
 }
 
-/// Prints how many bad lines were not listed.
+/// Prints how many refused lines are not listed.
 fn print_unlisted(failed: u64, listed: usize) -> io::Result<()> {
     let unlisted = failed.saturating_sub(listed as u64);
     if unlisted > 0 {

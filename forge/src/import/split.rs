@@ -1,4 +1,4 @@
-//! Splitting a file of records by the areas that import them. One line at a time is in memory.
+//! Splits a file of records by the areas that import them. Keeps one line at a time in memory.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,8 +17,8 @@ pub struct Importer {
     kinds: &'static [&'static str],
 }
 
-/// The areas that import records, in the order in which they must: records of the others refer to
-/// records of the directory.
+/// The areas that import records, in the order of the imports. Records of other areas refer to records of the
+/// directory, so these come first.
 pub const IMPORTERS: [Importer; 4] = [
     Importer {
         area: "directory",
@@ -30,7 +30,7 @@ pub const IMPORTERS: [Importer; 4] = [
     Importer { area: "experiments", path: "import/experiments", kinds: &["experiment"] },
 ];
 
-/// Why a line is not sent.
+/// The reason why a line is not sent.
 #[derive(Debug, PartialEq, Eq)]
 pub enum LineError {
     NotAnObject,
@@ -50,7 +50,7 @@ impl fmt::Display for LineError {
     }
 }
 
-/// The index in [`IMPORTERS`] of the area that imports this line; none for a blank line.
+/// The index in [`IMPORTERS`] of the area that imports this line; `None` for a blank line.
 pub fn importer(line: &[u8]) -> Result<Option<usize>, LineError> {
     #[derive(Deserialize)]
     struct Head<'a> {
@@ -66,7 +66,7 @@ pub fn importer(line: &[u8]) -> Result<Option<usize>, LineError> {
         return Err(LineError::NotAnObject);
     }
     let importer_of = |kind: &str| IMPORTERS.iter().position(|importer| importer.kinds.contains(&kind));
-    // Most writers put the kind first; the area parses the rest.
+    // Most files have the kind first. The area parses the rest.
     if let Some(importer) = leading_kind(line).and_then(importer_of) {
         return Ok(Some(importer));
     }
@@ -83,15 +83,15 @@ fn leading_kind(line: &[u8]) -> Option<&str> {
 /// Reads lines of bounded length.
 struct Lines<R> {
     input: R,
-    /// The number of the line read last, from 1.
+    /// The number of the last line that was read, from 1.
     number: u64,
     /// The offset of the next line, in bytes.
     offset: u64,
 }
 
 impl<R: BufRead> Lines<R> {
-    /// Reads the next line with its newline into `line`; none at the end of the file. For a line
-    /// that is too long, `line` stays empty.
+    /// Reads the next line with its newline into `line`; `None` at the end of the file. If the line is too long, `line`
+    /// stays empty.
     fn next(&mut self, line: &mut Vec<u8>) -> io::Result<Option<Result<(), LineError>>> {
         line.clear();
         let limit = MAX_LINE as u64 + 1;
@@ -109,21 +109,21 @@ impl<R: BufRead> Lines<R> {
             self.offset += self.input.skip_until(b'\n')? as u64;
             return Ok(Some(Err(LineError::TooLong)));
         }
-        // The last line of a file.
+        // The last line of a file may lack a newline.
         line.push(b'\n');
         Ok(Some(Ok(())))
     }
 }
 
-/// The lines of one area: how many, and where in the file they are.
+/// The number of lines of one area, and their range in the file.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct AreaLines {
     pub count: u64,
     pub bytes: u64,
-    /// The offset of the first one, and the number of the line before it.
+    /// The offset of the first line, and the number of the line before it.
     pub start: u64,
     number_before: u64,
-    /// The offset behind the last one.
+    /// The offset after the last line.
     pub end: u64,
 }
 
@@ -132,15 +132,15 @@ pub struct AreaLines {
 pub struct FileScan {
     /// In the order of [`IMPORTERS`].
     pub areas: [AreaLines; IMPORTERS.len()],
-    /// How many lines cannot be sent, and the first of them with their numbers.
+    /// The number of lines that cannot be sent, and the first of them with their line numbers.
     pub errors: u64,
     pub first_errors: Vec<(u64, LineError)>,
 }
 
-/// How many of the lines that cannot be sent are listed.
+/// How many lines that cannot be sent are listed.
 const MAX_ERRORS: usize = 100;
 
-/// Reads every line once. `progress` gets the number of bytes that were read.
+/// Reads every line once. `progress` gets the number of bytes so far.
 pub fn scan(input: impl BufRead, mut progress: impl FnMut(u64)) -> io::Result<FileScan> {
     let mut scan = FileScan::default();
     let mut lines = Lines { input, number: 0, offset: 0 };
@@ -171,13 +171,13 @@ pub fn scan(input: impl BufRead, mut progress: impl FnMut(u64)) -> io::Result<Fi
     }
 }
 
-/// Reads the lines of one area as they are sent.
+/// Reads the lines of one area in the form in which they are sent.
 pub struct LineReader<R> {
     lines: Lines<R>,
     importer: usize,
     end: u64,
     line: Vec<u8>,
-    /// How much of `line` was read by the caller.
+    /// How many bytes of `line` the caller has read.
     consumed: usize,
 }
 
@@ -203,8 +203,7 @@ impl<R: BufRead> LineReader<R> {
         Ok(false)
     }
 
-    /// The numbers in the file of lines that are given by their numbers within the area, both from 1
-    /// and ascending.
+    /// Maps numbers within the lines of the area to line numbers in the file. Both count from 1 and ascend.
     pub fn file_numbers(mut self, sent_numbers: &[u64]) -> io::Result<Vec<u64>> {
         let mut numbers = Vec::new();
         let mut sent = 0;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Error, Result, anyhow, bail};
 use hexad::cli::printable;
 
-/// Larger files are packed whole: the server takes no deltas of files of more than 96 MiB.
+/// Larger files are packed without deltas: the server accepts no deltas of files of more than 96 MiB.
 const BIG_FILES: &str = "core.bigFileThreshold=64m";
 
 pub struct Git {
@@ -18,19 +18,19 @@ pub struct Git {
 }
 
 impl Git {
-    /// The repository in or above `folder`.
+    /// Opens the repository in or above `folder`.
     pub fn open(folder: &Path) -> Result<Self> {
         let git = Git { folder: folder.to_owned() };
         let format = git.text(&["rev-parse", "--show-object-format"])?;
         match format.trim() {
-            "sha1" => git.whole(&folder.display().to_string()),
+            "sha1" => git.require_complete(&folder.display().to_string()),
             other => bail!("{} names its objects by {}; only sha1 is supported", folder.display(), printable(other)),
         }
     }
 
-    /// Copies every branch and tag from `address` into the empty folder `folder`, and packs them well. git reads the
-    /// header with the credentials from its environment, where other users do not see it, and sends it to no proxy and
-    /// to no other address. It gives up when nothing has arrived for as long as `timeout`.
+    /// Copies every branch and tag from `address` into the empty folder `folder`, and repacks them well. git takes the
+    /// header with the credentials from its environment, which other users cannot read. It sends the header neither to
+    /// proxies nor to other addresses. It gives up if nothing arrives for `timeout`.
     pub fn mirror(address: &str, authorization: &str, timeout: Duration, folder: &Path) -> Result<Self> {
         let git = Git { folder: folder.to_owned() };
         let progress = if io::stderr().is_terminal() { "--progress" } else { "-q" };
@@ -39,19 +39,19 @@ impl Git {
         command.env("GIT_HTTP_LOW_SPEED_TIME", timeout.as_secs().max(1).to_string());
         let settings = [
             ("extraHeader", &*format!("Authorization: {authorization}")),
-            // Empty, it turns off the proxies of variables such as `http_proxy`.
+            // An empty value disables the proxies of variables such as `http_proxy`.
             ("proxy", ""),
-            // git would send the header to where the server redirects it.
+            // After a redirect, git would send the header to the new address.
             ("followRedirects", "false"),
         ];
-        // Of this address alone, they go before settings of the user's for the address's host.
+        // Settings for this full address take precedence over settings of the user for its host.
         set(&mut command, settings.map(|(name, value)| (format!("http.{address}.{name}"), value)));
         let status = command.status().map_err(not_installed)?;
         if !status.success() {
             bail!("git clone of {} failed: {status}", printable(address));
         }
-        let git = git.whole(&printable(address))?;
-        // Objects that came whole are taken for ones that no delta is good for, unless git is told to look again.
+        let git = git.require_complete(&printable(address))?;
+        // Without `-f`, git would not look for deltas of objects that arrived without one.
         let mut repack = vec!["repack", "-a", "-d", "-f"];
         repack.extend((!io::stderr().is_terminal()).then_some("-q"));
         let status = git.command(&repack).status().map_err(not_installed)?;
@@ -61,8 +61,9 @@ impl Git {
         Ok(git)
     }
 
-    /// The repository called `name`. A shallow clone is an error: the server's copy of it could not be cloned.
-    fn whole(self, name: &str) -> Result<Self> {
+    /// Returns the repository, named `name` in errors, unless it is a shallow clone. A copy of a shallow clone could
+    /// not be cloned from the server.
+    fn require_complete(self, name: &str) -> Result<Self> {
         match self.text(&["rev-parse", "--is-shallow-repository"])?.trim() {
             "true" => bail!(
                 "{name} is a shallow clone, which lacks the older commits; run `git fetch --unshallow` in it first"
@@ -73,7 +74,7 @@ impl Git {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("git");
-        // An object that is only replaced locally would be sent under an id that it does not have.
+        // git would send the content of a locally replaced object under the wrong id.
         command
             .args(["--no-replace-objects", "-c", BIG_FILES])
             .arg("-C")
@@ -93,7 +94,7 @@ impl Git {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// An error with the text that git printed, if it failed.
+    /// Fails with the text that git printed, if git failed.
     fn check(&self, output: &Output) -> Result<()> {
         if !output.status.success() {
             let printed = String::from_utf8_lossy(&output.stderr);
@@ -102,31 +103,31 @@ impl Git {
         Ok(())
     }
 
-    /// Ids of branches (`heads/main`) and tags (`tags/v1`) by name.
+    /// The ids of branches (`heads/main`) and tags (`tags/v1`), by name.
     pub fn refs(&self) -> Result<BTreeMap<String, String>> {
         let text = self.text(&["for-each-ref", "--format=%(objectname) %(refname)", "refs/heads", "refs/tags"])?;
         let parts = text.lines().filter_map(|line| line.split_once(" refs/"));
         Ok(parts.map(|(id, name)| (name.to_owned(), id.to_owned())).collect())
     }
 
-    /// The branch that is checked out; none if it is a commit.
+    /// The branch that is checked out; `None` if it is a commit.
     pub fn head(&self) -> Result<Option<String>> {
         let output = self.run(&["symbolic-ref", "-q", "HEAD"])?;
         let text = String::from_utf8_lossy(&output.stdout);
         Ok(text.trim().strip_prefix("refs/").filter(|_| output.status.success()).map(str::to_owned))
     }
 
-    /// Whether the history of `new` has `old`.
+    /// Whether the history of `new` contains `old`.
     pub fn is_ancestor(&self, old: &str, new: &str) -> Result<bool> {
         // git also fails if the repository does not have `old`.
         Ok(self.run(&["merge-base", "--is-ancestor", old, new])?.status.success())
     }
 
-    /// The `ids` of objects that the repository has.
+    /// The subset of `ids` whose objects the repository has.
     pub fn existing<'a>(&self, ids: impl Iterator<Item = &'a String>) -> Result<Vec<String>> {
         let mut existing = Vec::new();
         let input: String = ids.map(|id| format!("{id}\n")).collect();
-        let output = self.feed(&["cat-file", "--batch-check=%(objectname)"], &input)?;
+        let output = self.run_with_input(&["cat-file", "--batch-check=%(objectname)"], &input)?;
         for line in BufReader::new(output).lines() {
             let line = line?;
             if !line.ends_with(" missing") {
@@ -136,10 +137,10 @@ impl Git {
         Ok(existing)
     }
 
-    /// Commits that `tips` reach and `common` do not, parents first.
+    /// The commits that are reachable from `tips` and not from `common`, parents first.
     pub fn commits(&self, tips: &[&str], common: &[String]) -> Result<Vec<Commit>> {
         let input = revisions(tips.iter().copied(), common.iter().map(String::as_str));
-        let list = self.feed(&["rev-list", "--topo-order", "--reverse", "--parents", "--stdin"], &input)?;
+        let list = self.run_with_input(&["rev-list", "--topo-order", "--reverse", "--parents", "--stdin"], &input)?;
         let mut commits = Vec::new();
         for line in BufReader::new(list).lines() {
             let line = line?;
@@ -152,7 +153,7 @@ impl Git {
     /// The commits among these objects.
     pub fn only_commits<'a>(&self, ids: &[&'a str]) -> Result<Vec<&'a str>> {
         let input: String = ids.iter().map(|id| format!("{id}\n")).collect();
-        let output = self.feed(&["cat-file", "--batch-check=%(objecttype)"], &input)?;
+        let output = self.run_with_input(&["cat-file", "--batch-check=%(objecttype)"], &input)?;
         let mut commits = Vec::new();
         for (line, id) in BufReader::new(output).lines().zip(ids) {
             if line? == "commit" {
@@ -162,8 +163,8 @@ impl Git {
         Ok(commits)
     }
 
-    /// The output of a command for `input`, in temporary files because both may be large.
-    fn feed(&self, arguments: &[&str], input: &str) -> Result<File> {
+    /// The output of a command with this input. Both are in temporary files, because they may be large.
+    fn run_with_input(&self, arguments: &[&str], input: &str) -> Result<File> {
         let mut stdin = tempfile::tempfile()?;
         stdin.write_all(input.as_bytes())?;
         stdin.rewind()?;
@@ -175,8 +176,8 @@ impl Git {
         Ok(stdout)
     }
 
-    /// A process that prints a pack of the objects that `include` reach and `exclude` do not. Deltas may be of objects
-    /// that `exclude` reach.
+    /// A process that prints a pack of the objects that are reachable from `include` and not from `exclude`. Deltas may
+    /// be based on objects reachable from `exclude`.
     pub fn pack<'a>(
         &self,
         include: impl Iterator<Item = &'a str>,
@@ -185,12 +186,12 @@ impl Git {
         self.pack_objects(&["--revs", "--thin"], &revisions(include, exclude))
     }
 
-    /// A process that prints a pack of these objects alone.
+    /// A process that prints a pack of only these objects.
     pub fn pack_only(&self, ids: &[&str]) -> Result<Child> {
         self.pack_objects(&[], &revisions(ids.iter().copied(), std::iter::empty()))
     }
 
-    /// git shows its progress on a terminal, and its errors anyhow.
+    /// git prints errors always, and its progress only on a terminal.
     fn pack_objects(&self, arguments: &[&str], input: &str) -> Result<Child> {
         let mut stdin = tempfile::tempfile()?;
         stdin.write_all(input.as_bytes())?;
@@ -208,12 +209,12 @@ pub struct Commit {
     pub parents: Vec<String>,
 }
 
-/// The input of git commands that walk a history.
+/// The input of git commands that traverse a history.
 fn revisions<'a>(include: impl Iterator<Item = &'a str>, exclude: impl Iterator<Item = &'a str>) -> String {
     include.map(|id| format!("{id}\n")).chain(exclude.map(|id| format!("^{id}\n"))).collect()
 }
 
-/// Gives git these settings, by name, in its environment, behind the ones that are there.
+/// Adds settings to the environment of git, by name, after existing ones.
 fn set<'a>(command: &mut Command, settings: impl IntoIterator<Item = (String, &'a str)>) {
     let before = std::env::var("GIT_CONFIG_COUNT").ok().and_then(|count| count.parse::<usize>().ok());
     let mut count = before.unwrap_or(0);
@@ -239,15 +240,15 @@ mod tests {
     #[test]
     fn a_shallow_clone_is_not_imported() {
         let folder = tempfile::tempdir().unwrap();
-        let whole = Git { folder: folder.path().to_owned() };
+        let git = Git { folder: folder.path().to_owned() };
         let author = ["-c", "user.name=A", "-c", "user.email=a@x"];
-        whole.text(&["init", "-q", "whole"]).unwrap();
+        git.text(&["init", "-q", "whole"]).unwrap();
         for _ in 0..2 {
             let commit = ["-C", "whole", "commit", "-q", "--allow-empty", "-m", "x"];
-            whole.text(&[&author[..], &commit].concat()).unwrap();
+            git.text(&[&author[..], &commit].concat()).unwrap();
         }
         let address = format!("file://{}", folder.path().join("whole").display());
-        whole.text(&["clone", "-q", "--depth", "1", &address, "shallow"]).unwrap();
+        git.text(&["clone", "-q", "--depth", "1", &address, "shallow"]).unwrap();
         assert!(Git::open(&folder.path().join("whole")).is_ok());
         let why = Git::open(&folder.path().join("shallow")).err().unwrap().to_string();
         assert!(why.contains("git fetch --unshallow"), "{why}");

@@ -1,5 +1,5 @@
-//! `hexad import-git`: loads a local repository into a project. Branches are moved after all objects are stored, so an
-//! interrupted import can be repeated; it goes on behind the last pack that the server has.
+//! `hexad import-git`: loads a local repository into a project. Branches move only after all objects are stored. So an
+//! interrupted import can be repeated; it continues after the last pack on the server.
 
 pub mod git;
 pub mod send;
@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use crate::server::Server;
 use git::Git;
 
-/// How many branches and tags are moved with one request.
-const REFS: usize = 5000;
+/// The most branches and tags of one request.
+const REFS_PER_REQUEST: usize = 5000;
 
 /// Load a local git repository, with its branches and tags, into a project.
 #[derive(Args)]
@@ -31,7 +31,7 @@ pub struct ImportGit {
     #[arg(long, value_name = "PROJECT")]
     project: String,
 
-    /// Move branches and tags also where the server has commits that the repository does not have.
+    /// Also move branches and tags if the server has commits that the repository does not have.
     #[arg(long)]
     force: bool,
 
@@ -43,7 +43,7 @@ pub struct ImportGit {
     server: Server,
 }
 
-/// A branch or tag before and after.
+/// The old and the new id of a branch or tag.
 #[derive(Serialize)]
 struct RefUpdate<'a> {
     name: &'a str,
@@ -74,7 +74,7 @@ struct RefusedUpdate {
 }
 
 impl ImportGit {
-    /// The import of a repository that the server does not have yet.
+    /// An import into a project without a repository.
     pub fn new(path: PathBuf, project: String, server: Server) -> Self {
         ImportGit { path, project, force: false, prune: false, server }
     }
@@ -84,7 +84,7 @@ impl ImportGit {
         Ok(())
     }
 
-    /// Imports the repository, and returns a report, as lines for a person.
+    /// Imports the repository and returns a report for the terminal.
     pub fn load(self) -> Result<String> {
         let git = Git::open(&self.path)?;
         let local = git.refs()?;
@@ -101,8 +101,8 @@ impl ImportGit {
         let changed = updates.iter().filter(|update| update.new.is_some()).count() as u64;
         let (mut moved, mut unchanged, mut failed) = (0, local.len() as u64 - refused - changed, refused);
         let mut left_out = 0;
-        // The server learns the head even if nothing moves.
-        let mut batches = updates.chunks(REFS).collect::<Vec<_>>();
+        // Without any updates, a request still tells the server the head.
+        let mut batches = updates.chunks(REFS_PER_REQUEST).collect::<Vec<_>>();
         if batches.is_empty() {
             batches.push(&[]);
         }
@@ -131,7 +131,7 @@ impl ImportGit {
         }
     }
 
-    /// The updates to send, and how many are not sent because they would lose commits.
+    /// The updates to send, and the number of updates that are refused because they would lose commits.
     fn updates<'a>(
         &self,
         git: &Git,
@@ -167,14 +167,14 @@ impl ImportGit {
     }
 }
 
-/// Ids of the project's branches (`heads/main`) and tags (`tags/v1`) by name.
+/// The ids of the branches (`heads/main`) and tags (`tags/v1`) of the project, by name.
 pub fn remote_refs(server: &Server, project: &str) -> Result<BTreeMap<String, String>> {
     let advertised = server.get(&format!("projects/{project}/repository.git/info/refs"))?;
     let refs = advertised.lines().filter_map(|line| line.split_once("\trefs/"));
     Ok(refs.map(|(id, name)| (name.into(), id.into())).collect())
 }
 
-/// `text` as one segment of a path.
+/// `text` encoded as one path segment.
 pub fn encode(text: &str) -> String {
     let keep = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
     text.bytes().map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()

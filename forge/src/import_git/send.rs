@@ -1,4 +1,4 @@
-//! Sending a history as packs, which the server stores as they are.
+//! Sends a history as packs, which the server stores unchanged.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,31 +14,31 @@ use super::slices::slices;
 use crate::progress;
 use crate::server::Server;
 
-/// How many commits one request asks about.
-const ASKED: usize = 5000;
+/// The most commits in one request.
+const IDS_PER_REQUEST: usize = 5000;
 
 /// The exit code of git after a fatal error.
-const FATAL: i32 = 128;
+const GIT_FATAL: i32 = 128;
 
-/// The server's answer to a pack: how many of its objects were new.
+/// The answer to a pack: how many of its objects were new, and how many were known.
 #[derive(Deserialize)]
 struct PackReport {
     stored: u64,
     known: u64,
 }
 
-/// A request about commits, and its answer: the commits that the server has in packs with everything that they reach.
+/// Commits in a request. The answer has those commits that packs on the server contain with all reachable objects.
 #[derive(Serialize, Deserialize)]
 struct KnownCommits {
     ids: Vec<String>,
 }
 
-/// The counts of the objects that were sent.
+/// The counts of an upload.
 #[derive(Default)]
 pub struct Sent {
-    /// How many the server did not have.
+    /// The number of objects that were new to the server.
     stored: u64,
-    /// How many it had.
+    /// The number of objects that the server had.
     known: u64,
     commits: usize,
     packs: usize,
@@ -55,7 +55,8 @@ impl fmt::Display for Sent {
     }
 }
 
-/// Sends the objects that `tips` reach and `common` do not, except objects that an earlier call has sent.
+/// Sends the objects that are reachable from `tips` and not from `common`. Objects of an earlier call are not sent
+/// again.
 pub fn send(server: &Server, git: &Git, project: &str, tips: &[&str], common: &[String]) -> Result<Sent> {
     if tips.is_empty() {
         return Ok(Sent::default());
@@ -70,7 +71,7 @@ pub fn send(server: &Server, git: &Git, project: &str, tips: &[&str], common: &[
         commits = git.commits(tips, &common)?;
     }
     let mut slices = slices(&commits);
-    // The last pack also has the tags, and the tips that are no commits.
+    // The last pack also has the tags, and tips that are not commits.
     let mut last = slices.pop().unwrap_or_default();
     last.bases.extend(slices.iter().flat_map(|slice| slice.heads.iter().copied()));
     last.heads.extend(tips);
@@ -88,7 +89,7 @@ pub fn send(server: &Server, git: &Git, project: &str, tips: &[&str], common: &[
         bar.inc(slice.commits as u64);
     }
     bar.finish_and_clear();
-    // The server accepts as a head only an object that was sent lately, or is in a pack.
+    // The server accepts an object as a head only if it was sent recently or is in a pack.
     let listed: BTreeSet<&str> = commits.iter().map(|commit| commit.id.as_str()).collect();
     let unlisted: Vec<&str> = tips.iter().copied().filter(|tip| !listed.contains(tip)).collect();
     let unlisted = git.only_commits(&unlisted)?;
@@ -99,27 +100,27 @@ pub fn send(server: &Server, git: &Git, project: &str, tips: &[&str], common: &[
     Ok(Sent { stored, known, commits: commits.len(), packs: slices.len(), seconds })
 }
 
-/// The commits among these that the server has in packs with everything that they reach.
+/// The subset of `commits` that packs on the server contain with all reachable objects.
 pub fn known_commits(server: &Server, project: &str, commits: &[&str]) -> Result<Vec<String>> {
     let mut known = Vec::new();
-    for ids in commits.chunks(ASKED) {
-        let asked = KnownCommits { ids: ids.iter().map(|id| (*id).to_owned()).collect() };
+    for ids in commits.chunks(IDS_PER_REQUEST) {
+        let request = KnownCommits { ids: ids.iter().map(|id| (*id).to_owned()).collect() };
         let path = format!("import/suggestions/{project}/known");
-        known.extend(server.post_json::<KnownCommits>(&path, &asked)?.ids);
+        known.extend(server.post_json::<KnownCommits>(&path, &request)?.ids);
     }
     Ok(known)
 }
 
-/// Sends the pack that git prints.
+/// Sends the pack that a git process prints.
 fn send_pack(server: &Server, project: &str, mut git: Child) -> Result<PackReport> {
     let mut pack = git.stdout.take().context("git has no output")?;
     let path = format!("import/suggestions/{project}/pack");
     let sent = server.post(&path, "application/octet-stream", SendBody::from_reader(&mut pack));
-    // git ends even if the server has not read all that it prints.
+    // Closes the pipe, so that git ends even if the server has not read the whole pack.
     drop(pack);
     let status = git.wait()?;
-    // If git failed, that is why the request failed.
-    if status.code() == Some(FATAL) || sent.is_ok() && !status.success() {
+    // If git failed, its failure caused the failure of the request.
+    if status.code() == Some(GIT_FATAL) || sent.is_ok() && !status.success() {
         bail!("git pack-objects failed ({status}); what it printed says why");
     }
     sent

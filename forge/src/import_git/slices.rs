@@ -1,20 +1,20 @@
-//! A history cut into packs: commits after their parents, so that a pack needs only itself and the packs before it, and
-//! an import that broke off goes on behind the last one that the server has.
+//! Cuts a history into packs. Commits follow their parents, so a pack depends only on itself and earlier packs. An
+//! interrupted import continues after the last pack on the server.
 
 use std::collections::BTreeSet;
 
 use super::git::Commit;
 
-/// The most commits of a pack. A pack whose request breaks off is sent again.
+/// The most commits of a pack. If a request breaks off, its pack is sent again.
 const COMMITS: usize = 5_000;
 
-/// Commits that are sent as one pack.
+/// The commits of one pack.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Slice<'a> {
     pub commits: usize,
-    /// Commits that no other commit of the slice has as a parent: they reach all of it.
+    /// Commits that are no parent of another commit in the slice. All commits of the slice are reachable from them.
     pub heads: Vec<&'a str>,
-    /// Commits that the slice builds on.
+    /// The parents of commits in the slice that are outside of it.
     pub bases: Vec<&'a str>,
 }
 
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn a_slice_has_heads_that_reach_it_and_bases_before_it() {
-        // Two lines of commits, that are merged in the second slice.
+        // Two branches of commits, which are merged in the second slice.
         let mut commits = vec![commit(0, &[])];
         for id in 1..COMMITS {
             commits.push(commit(id, &[id.saturating_sub(2)]));
