@@ -1,5 +1,5 @@
-//! Charts as SVG, each with its numbers as a table. Shapes have classes and no styles of their own, as the
-//! page's content security policy asks for.
+//! Charts as SVG, each with its numbers as a table. Shapes have classes but no inline styles, as the content security
+//! policy of the page requires.
 
 use crate::quantity::{bytes, duration, number};
 use crate::table::{self, Column};
@@ -17,16 +17,16 @@ const BOTTOM: f64 = 34.0;
 /// About this many labels fit below the horizontal axis.
 const MAX_LABELS: usize = 12;
 
-/// The widest bar, for charts with few of them.
+/// The widest bar, in charts with few bars.
 const MAX_BAR: f64 = 64.0;
 
-/// Values over the same labels.
+/// Values for the labels of the chart.
 pub struct Series {
     pub name: String,
     pub values: Vec<f64>,
 }
 
-/// A chart's form.
+/// The form of a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// Bars, stacked if there are several series.
@@ -34,7 +34,7 @@ pub enum Form {
     Lines,
 }
 
-/// A chart: its title, what the labels are, and what the values count.
+/// A chart: its title, the meaning of its labels, and the unit of its values.
 pub struct Chart<'a> {
     pub title: &'a str,
     pub label: &'a str,
@@ -45,7 +45,7 @@ pub struct Chart<'a> {
     pub quantity: Quantity,
 }
 
-/// What values are: how they are written, and which ends of an axis are round.
+/// The kind of the values. It determines their text and the round ends of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
     Count,
@@ -56,7 +56,7 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    fn write(self, value: f64) -> String {
+    fn format_value(self, value: f64) -> String {
         match self {
             Quantity::Bytes => bytes(value.max(0.0) as u64),
             Quantity::Duration => duration(value.max(0.0)),
@@ -65,7 +65,7 @@ impl Quantity {
         }
     }
 
-    /// The value at the upper end of an axis: a round one, at which the largest fits.
+    /// The value at the upper end of an axis: a round value that is not below `largest`.
     fn round_up(self, largest: f64) -> f64 {
         let units: &[f64] = match self {
             Quantity::Bytes => &[1_073_741_824.0, 1_048_576.0, 1024.0],
@@ -79,10 +79,10 @@ impl Quantity {
 }
 
 impl Chart<'_> {
-    /// The chart, and its numbers as a table.
+    /// Renders the chart, and its numbers as a table.
     pub fn render(&self) -> Markup {
-        let top = self.top();
-        let y = |value: f64| TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - (value / top).clamp(0.0, 1.0));
+        let axis_max = self.axis_max();
+        let y = |value: f64| TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - (value / axis_max).clamp(0.0, 1.0));
         let step = (WIDTH - LEFT - RIGHT) / self.labels.len().max(1) as f64;
         let x = |index: usize| LEFT + step * index as f64;
         let columns = self.series.iter().map(|series| Column::numbers(&series.name));
@@ -104,9 +104,9 @@ impl Chart<'_> {
                     role="img" aria-label={ (self.title) ": the numbers are in the table below" }
                     {
                         @for tick in 0..=4 {
-                            @let value = top * f64::from(tick) / 4.0;
+                            @let value = axis_max * f64::from(tick) / 4.0;
                             line.grid x1=(LEFT) x2=(WIDTH - RIGHT) y1=(y(value)) y2=(y(value)) {}
-                            text.tick x=(LEFT - 8.0) y=(y(value) + 4.0) text-anchor="end" { (self.quantity.write(value)) }
+                            text.tick x=(LEFT - 8.0) y=(y(value) + 4.0) text-anchor="end" { (self.quantity.format_value(value)) }
                         }
                         @for (index, label) in self.labels.iter().enumerate().step_by(every) {
                             text.tick x=(x(index) + step / 2.0) y=(HEIGHT - 14.0) text-anchor="middle" {
@@ -120,7 +120,7 @@ impl Chart<'_> {
                                         @let series = self.series.get(layer).map_or("", |series| &*series.name);
                                         rect class={ "s" (layer % 6) } x=(x(index) + (step - bar) / 2.0) width=(bar)
                                             y=(y(below + value)) height=((y(below) - y(below + value)).max(0.0)) rx="2" {
-                                            title { (label) " · " (series) ": " (self.quantity.write(value)) }
+                                            title { (label) " · " (series) ": " (self.quantity.format_value(value)) }
                                         }
                                     }
                                 }
@@ -132,7 +132,7 @@ impl Chart<'_> {
                                     @for (index, value) in series.values.iter().enumerate() {
                                         circle class={ "s" (layer % 6) } cx=(x(index) + step / 2.0) cy=(y(*value)) r="3" {
                                             title {
-                                                (self.labels.get(index).map_or("", String::as_str)) " · " (series.name) ": " (self.quantity.write(*value))
+                                                (self.labels.get(index).map_or("", String::as_str)) " · " (series.name) ": " (self.quantity.format_value(*value))
                                             }
                                         }
                                     }
@@ -151,7 +151,7 @@ impl Chart<'_> {
                                 th scope="row" { (label) }
                                 @for series in self.series {
                                     td.number {
-                                        (self.quantity.write(series.values.get(index).copied().unwrap_or_default()))
+                                        (self.quantity.format_value(series.values.get(index).copied().unwrap_or_default()))
                                     }
                                 }
                             }
@@ -162,7 +162,7 @@ impl Chart<'_> {
         }
     }
 
-    fn top(&self) -> f64 {
+    fn axis_max(&self) -> f64 {
         let height = |index: usize| match self.form {
             Form::Bars => self.series.iter().filter_map(|series| series.values.get(index)).sum::<f64>(),
             Form::Lines => {
@@ -173,7 +173,7 @@ impl Chart<'_> {
         self.quantity.round_up(largest)
     }
 
-    /// The layers of a bar: the series, the sum below, and the value.
+    /// The layers of a bar: the index of the series, the sum of lower layers, and the value.
     fn stack(&self, index: usize) -> Vec<(usize, f64, f64)> {
         let mut below = 0.0;
         let values = self.series.iter().map(|series| series.values.get(index).copied().unwrap_or_default().max(0.0));
@@ -188,7 +188,7 @@ impl Chart<'_> {
     }
 }
 
-/// The next of 4, 8, 20, 40, 80, 200 …, which have four even parts.
+/// The next value of 4, 8, 20, 40, 80, 200 and so on, which divide into four even parts.
 fn round_up(value: f64) -> f64 {
     let mut scale = 1.0;
     while scale < 1e15 {
@@ -215,7 +215,7 @@ fn shortened(label: &str) -> String {
     }
 }
 
-/// Shares of a whole, as bars beside their numbers.
+/// A bar beside its number, for `value` as a part of `largest`.
 pub fn bar(value: f64, largest: f64) -> Markup {
     let width = if largest > 0.0 { (value / largest * 100.0).clamp(0.0, 100.0) } else { 0.0 };
     html! {
@@ -226,7 +226,7 @@ pub fn bar(value: f64, largest: f64) -> Markup {
     }
 }
 
-/// A small chart beside its last number: one line, from 0 to the largest value.
+/// A small line chart beside its last number, from 0 to the largest value.
 pub fn sparkline(values: &[f64]) -> Markup {
     let largest = values.iter().copied().fold(0.0, f64::max);
     let step = 100.0 / values.len().saturating_sub(1).max(1) as f64;
@@ -251,10 +251,10 @@ mod tests {
             assert_eq!(Quantity::Count.round_up(value), expected, "{value}");
         }
         assert_eq!(Quantity::Bytes.round_up(9700.0), 20.0 * 1024.0);
-        assert_eq!(Quantity::Bytes.write(20.0 * 1024.0), "20.0 KiB");
-        assert_eq!(Quantity::Decimal.write(0.5), "0.50");
-        assert_eq!(Quantity::Duration.write(Quantity::Duration.round_up(0.0031)), "4 ms");
-        assert_eq!(Quantity::Duration.write(Quantity::Duration.round_up(0.0)), "4 µs");
+        assert_eq!(Quantity::Bytes.format_value(20.0 * 1024.0), "20.0 KiB");
+        assert_eq!(Quantity::Decimal.format_value(0.5), "0.50");
+        assert_eq!(Quantity::Duration.format_value(Quantity::Duration.round_up(0.0031)), "4 ms");
+        assert_eq!(Quantity::Duration.format_value(Quantity::Duration.round_up(0.0)), "4 µs");
     }
 
     #[test]

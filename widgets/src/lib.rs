@@ -1,8 +1,7 @@
-//! Parts that the console's pages and the operator's page have in common: tables, charts, numbers, and the
-//! stylesheet of all of them.
+//! Parts that the pages of the console and of the operator share: tables, charts, numbers and the stylesheet.
 //!
-//! They are made on the server, and need neither scripts nor styles of their own, as a strict content
-//! security policy asks for. They know no page, no URL and no data; every text that they are given is escaped.
+//! The server renders them without scripts and inline styles, for a strict content security policy. They know no page,
+//! URL or data, and escape every text.
 
 pub mod chart;
 mod quantity;

@@ -1,6 +1,6 @@
-//! Numbers as people read them.
+//! Numbers in a form for people.
 
-/// A size in bytes, in the unit that suits it.
+/// A size in bytes, in a suitable unit.
 pub fn bytes(count: u64) -> String {
     let units = [("GiB", 1_u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match units.into_iter().find(|(_, size)| count >= *size) {
@@ -9,7 +9,7 @@ pub fn bytes(count: u64) -> String {
     }
 }
 
-/// A number with its thousands apart.
+/// A number with its thousands separated.
 pub fn number(count: u64) -> String {
     let digits = count.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
@@ -22,7 +22,7 @@ pub fn number(count: u64) -> String {
     grouped
 }
 
-/// A duration in seconds, in the unit that suits it, with two digits at least.
+/// A duration in seconds, in a suitable unit, with at least two digits.
 pub fn duration(seconds: f64) -> String {
     let units = [("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)];
     let (name, unit) = units.into_iter().find(|(_, unit)| seconds >= *unit).unwrap_or(("µs", 1e-6));
@@ -32,7 +32,7 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
-/// How long ago something was, in seconds: the two largest units.
+/// An age in seconds, as its two largest units.
 pub fn age(seconds: f64) -> String {
     let minutes = seconds as u64 / 60;
     match (minutes / (24 * 60), minutes / 60 % 24, minutes % 60) {

@@ -13,14 +13,14 @@ impl<'a> Column<'a> {
         Column { title, has_numbers: false }
     }
 
-    /// Numbers stand at the right, so that their digits are below one another.
+    /// A column of numbers. They are aligned right, so that their digits line up.
     pub fn numbers(title: &'a str) -> Self {
         Column { title, has_numbers: true }
     }
 }
 
-/// A table that scrolls by itself where it is wider than the page, with the keyboard too. `label` says what
-/// it is for those who do not see it; `rows` are its `tr`.
+/// A table. If it is wider than the page, it scrolls within the page, with the keyboard too. `label` names it for
+/// screen readers. `rows` has its `tr` elements.
 pub fn table(label: &str, columns: &[Column<'_>], rows: Markup) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label=(label) {
