@@ -46,7 +46,7 @@ async fn answer(env: &Env, mut request: Request) -> Result<Response, Error> {
             maintenance::answer(&env, request, caller.is_admin(), task, &IndexStore::new(&env)).await
         }
         Route::Count(level) => {
-            // Read before the caller: the access of the caller is cached for a catalog revision that must not be later
+            // Read before the caller, whose access is cached for a catalog revision. This revision must not be later
             // than the records of the caller.
             let catalog = catalog::read(env)?;
             count_issues(env, catalog, &authenticate(env, &request)?, &level, &request)

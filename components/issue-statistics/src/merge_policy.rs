@@ -28,8 +28,8 @@ pub struct Candidate<'a> {
     pub is_leased: bool,
 }
 
-/// The segments to merge next: either adjacent segments of similar or smaller size, or one segment in which more than
-/// half of the documents are superseded.
+/// The segments to merge next: adjacent segments of similar or smaller size, or one segment with more than half of its
+/// documents superseded.
 pub fn select<'a>(segments: &'a [Candidate<'a>]) -> Option<&'a [Candidate<'a>]> {
     let is_mostly_superseded = |candidate: &&Candidate| {
         let Candidate { info, memory, is_leased } = candidate;

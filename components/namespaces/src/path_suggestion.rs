@@ -26,8 +26,8 @@ pub fn clean(text: &str) -> String {
     if path.is_empty() { BLANK.to_owned() } else { path.to_owned() }
 }
 
-/// The candidates for a base, in order: the base, the base with 1 to 4, and the base with a number derived from the
-/// time and with the following numbers.
+/// The candidates for a base, in order: the base alone, then the base with a number. The numbers are 1 to 4, then one
+/// derived from the time, then the following numbers.
 pub fn candidates(base: &str, now: Timestamp) -> impl Iterator<Item = String> {
     let small = (1..=SMALL_NUMBERS).map(|number| number.to_string());
     let first = time_suffix(now);

@@ -104,8 +104,8 @@ impl TextIndex {
         found
     }
 
-    /// The rows whose full text contains `word`. A full text contains it if its own text or the text of an ancestor
-    /// does, or if the word spans a separator between consecutive texts.
+    /// The rows whose full text contains `word`. Either the own text or the text of an ancestor contains it, or the
+    /// word spans a separator between consecutive texts.
     fn full_text_contains(&self, catalog: &Catalog, texts: &LowercaseColumn, word: &str, column: Column) -> Rows {
         let mut found = texts.rows_with(&[word]);
         match column {

@@ -10,8 +10,8 @@ use crate::text::{self, Analyzer, Ngram};
 use kit::store::StoreError;
 use std::collections::BTreeMap;
 
-/// An n-gram is frequent if the document frequencies of its terms sum to more than both this factor times the documents
-/// of the segment and [`MIN_FREQUENT`]. The sum is the cost of uniting the posting lists.
+/// An n-gram is frequent if the document frequencies of its terms have a high sum. It must exceed this factor times the
+/// documents of the segment, and [`MIN_FREQUENT`]. The sum is the cost of uniting the posting lists.
 const FREQUENT_FACTOR: u64 = 4;
 const MIN_FREQUENT: u64 = 4096;
 

@@ -158,7 +158,7 @@ struct Creators(RefCell<BTreeMap<UserKey, Option<u64>>>);
 
 impl Creators {
     /// The id of the creator of a project, unless the creator was deleted. If the record of the creator cannot be read,
-    /// the id is omitted: it may belong to another user now, and the project is still shown. 1 read for each user.
+    /// only the id is omitted, because it may belong to another user now. 1 read for each user.
     fn id_of(&self, env: &Env, record: &project::Project) -> Result<Option<u64>, StoreError> {
         let Some(creator) = &record.creator else { return Ok(None) };
         if let Some(shown) = self.0.borrow().get(creator) {
