@@ -17,13 +17,13 @@ use http_body_util::BodyExt;
 use tokio::sync::watch;
 
 use crate::acceptor::{self, Acceptor};
-use crate::admin::{Admin, AdminAccess, AdminOptions, ConnectionBounds, HostState, MemoryState};
+use crate::admin::{Admin, AdminAccess, AdminOptions, ConnectionBounds, HostStatusReader};
 use crate::application::{Application, RouteTarget};
 use crate::body::ResponseBody;
 use crate::component::{Artifact, ComponentService, LoadContext, LoadError, Revision, Settings};
 use crate::deploy::{self, Deployer, Deployments, Fleet, Follower, InitialComponent, Supervisor};
 use crate::imports::outbound::OutboundFactory;
-use crate::ingress::{CertificateState, Certificates, Ingress, IngressOptions};
+use crate::ingress::{Ingress, IngressOptions};
 use crate::instance_permit::{StalledInstances, StalledPermits};
 use crate::manifest::{Component, Manifest, sharing_notes};
 use crate::memory_budget::{MemoryBudget, MemoryDivision};
@@ -199,53 +199,25 @@ impl Host {
     /// Opens the admin listener on `address`, and returns its address and its token. Without a given token, the host
     /// makes one.
     pub fn administer(&mut self, address: SocketAddr, token: Option<String>) -> io::Result<AdminAccess> {
-        // The admin listener must not keep the store open or a shard alive.
-        let (started, commits) = (Instant::now(), self.store.commit_counter());
-        let loads: Vec<_> = self.shards.iter().map(Shard::load_counter).collect();
-        let polling: Vec<_> = self.shards.iter().map(Shard::polling).collect();
-        let balance = self.shards.first().map(|shard| shard.balance().clone());
-        let runtime = self.runtime.clone();
-        let read_store = self.store.status_reader(self.data.clone());
-        let store_health = self.store.health().clone();
-        let health = store_health.clone();
-        let deployer = self.deployer.clone();
-        let threads = self.threads.clone();
-        let stalled = self.stalled.clone();
-        let (ingresses, (budget, division)) = (self.ingresses.clone(), self.memory.clone());
-        let state = move || {
-            let (store_bytes, postgres) = read_store();
-            HostState {
-                memory: MemoryState {
-                    budget: budget.clone(),
-                    division,
-                    send_buffer: sum_of(&ingresses, |ingress| ingress.send_budgets.held() as u64),
-                },
-                access_log_dropped: sum_of(&ingresses, |ingress| {
-                    ingress.access_log.as_ref().map_or(0, |log| log.dropped())
-                }),
-                certificates: certificates_of(&ingresses),
-                ended_threads: threads.ended(),
-                stalled_instances: stalled.taken(),
-                busy_polling: polling.iter().map(|time| time.running() + time.waiting()).sum(),
-                serving_shards: balance.as_ref().map_or(0, |balance| balance.serving()),
-                store_failure: health.failure(),
-                failed_transactions: health.failed_transactions(),
-                commits: commits.load(Ordering::Relaxed),
-                started,
-                store_bytes,
-                postgres,
-                connections: loads.iter().map(|load| load.load(Ordering::Relaxed)).sum(),
-                last_reload: deployer.last_reload(),
-                pool: runtime.engine().pooling_allocator_metrics().map(|pool| {
-                    let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-                    (pool.component_instances(), count(pool.memories()), count(pool.stacks()))
-                }),
-            }
+        let host = HostStatusReader {
+            started: Instant::now(),
+            deployer: self.deployer.clone(),
+            runtime: self.runtime.clone(),
+            memory: self.memory.0.clone(),
+            division: self.memory.1,
+            stalled: self.stalled.clone(),
+            store: self.store.status_reader(self.data.clone()),
+            store_health: self.store.health().clone(),
+            commits: self.store.commit_counter(),
+            ingresses: self.ingresses.clone(),
+            threads: self.threads.clone(),
+            loads: self.shards.iter().map(Shard::load_counter).collect(),
+            polling: self.shards.iter().map(Shard::polling).collect(),
+            balance: self.shards.first().map(|shard| shard.balance().clone()),
         };
-        let (deployer, state, threads) = (self.deployer.clone(), Box::new(state), self.threads.clone());
         let (connections, old_metric_names) = (self.admin_connections, self.old_metric_names);
         let options = AdminOptions { address, token, connections, old_metric_names };
-        let admin = Admin::start(options, &self.data, deployer, state, store_health, threads)?;
+        let admin = Admin::start(options, &self.data, host)?;
         let access = admin.access().clone();
         self.admin = Some(admin);
         Ok(access)
@@ -347,18 +319,6 @@ impl Host {
             admin.join(deadline.max(Instant::now() + LAST_STEPS_TIMEOUT));
         }
     }
-}
-
-/// A value's sum over all listeners.
-fn sum_of(ingresses: &Mutex<Vec<Arc<Ingress>>>, value: impl Fn(&Ingress) -> u64) -> u64 {
-    ingresses.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|ingress| value(ingress)).sum()
-}
-
-/// The certificates of each TLS listener.
-fn certificates_of(ingresses: &Mutex<Vec<Arc<Ingress>>>) -> Vec<CertificateState> {
-    let ingresses = ingresses.lock().unwrap_or_else(PoisonError::into_inner);
-    let certificates = ingresses.iter().filter_map(|ingress| ingress.certificates.as_ref());
-    certificates.map(Certificates::state).collect()
 }
 
 /// Loads and checks the chosen code of every component, and makes its service.

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use rustix::process::{Resource, getrlimit};
+
 /// The memory to assume if the system does not report it.
 const ASSUMED: u64 = 2 * 1024 * 1024 * 1024;
 
@@ -21,6 +23,17 @@ pub fn resident_memory() -> Option<u64> {
     // The second field counts its pages.
     let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
     pages.checked_mul(rustix::param::page_size() as u64)
+}
+
+/// The files and sockets that are open. `None` without procfs.
+pub fn open_descriptors() -> Option<usize> {
+    // Without the descriptor of the folder itself.
+    Some(fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1))
+}
+
+/// How many files and sockets may be open; `None` without a limit.
+pub fn max_descriptors() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
 }
 
 /// `MemTotal` of proc_meminfo(5).

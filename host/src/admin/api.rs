@@ -14,7 +14,6 @@ use super::connections::AdminConnection;
 use super::context::AdminContext;
 use super::deployment::DeploymentFailure;
 use super::exposition;
-use super::host_status::HostStatus;
 use super::operator::{self, OperatorPages, OperatorRoute};
 use super::response::{AdminResponse, body};
 use super::route::{AdminRoute, AdminRouteError};
@@ -65,21 +64,21 @@ impl AdminApi {
         let by = actor(parts.headers.get(ACTOR));
         match route {
             AdminRoute::Health => text(StatusCode::OK, "ok\n"),
-            AdminRoute::Ready => match (context.deployer.is_open(), context.store_health.failure()) {
+            AdminRoute::Ready => match (context.deployer().is_open(), context.host.store_health.failure()) {
                 (false, _) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n"),
                 (true, Some(failure)) => {
                     text(StatusCode::SERVICE_UNAVAILABLE, format!("store {}\n", failure.problem.name()))
                 }
-                (true, None) if !context.threads.ended().is_empty() => {
+                (true, None) if !context.host.threads.ended().is_empty() => {
                     text(StatusCode::SERVICE_UNAVAILABLE, "threads ended\n")
                 }
-                (true, None) if context.deployer.is_behind_fleet() => {
+                (true, None) if context.deployer().is_behind_fleet() => {
                     text(StatusCode::SERVICE_UNAVAILABLE, "components differ\n")
                 }
                 (true, None) => text(StatusCode::OK, "ready\n"),
             },
             AdminRoute::Metrics => {
-                match exposition::openmetrics(context.deployer.application().clone(), (context.host_state)()) {
+                match exposition::openmetrics(context.deployer().application().clone(), context.host.read()) {
                     Ok(text) => {
                         let text = if context.old_metric_names { exposition::with_old_names(text) } else { text };
                         let (media_type, text) = exposition::negotiate(text, &parts.headers);
@@ -89,12 +88,10 @@ impl AdminApi {
                 }
             }
             AdminRoute::Status => {
-                let (application, hosts) = (context.deployer.application(), context.deployer.known_hosts());
-                let host = HostStatus::new(application, &(context.host_state)(), &hosts);
-                json_body(StatusCode::OK, &json!({ "host": host, "components": self.components() }))
+                json_body(StatusCode::OK, &json!({ "host": context.host.read(), "components": self.components() }))
             }
             AdminRoute::Components => json_body(StatusCode::OK, &self.components()),
-            AdminRoute::Component(id) => match deploy::service_of(context.deployer.application(), &id) {
+            AdminRoute::Component(id) => match deploy::service_of(context.deployer().application(), &id) {
                 Ok(service) => json_body(StatusCode::OK, &ComponentStatus::from(service)),
                 Err(unknown) => failure_response(&DeployError::from(unknown).into()),
             },
@@ -119,12 +116,12 @@ impl AdminApi {
     }
 
     fn components(&self) -> Vec<ComponentStatus> {
-        self.context.deployer.application().services().iter().map(ComponentStatus::from).collect()
+        self.context.deployer().application().services().iter().map(ComponentStatus::from).collect()
     }
 
     /// Swaps in the component that is the request's body.
     async fn swap(&self, request: SwapRequest, body: impl UploadBody) -> AdminResponse {
-        let wasm = match upload::receive(body, &self.context.memory()).await {
+        let wasm = match upload::receive(body, &self.context.host.memory).await {
             Ok(wasm) => wasm,
             Err(error) => return error_response(error.status(), &error.to_string()),
         };

@@ -3,25 +3,27 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::statistics::ComponentStatistics;
 use crate::component::{Canary, ComponentService, Health, Revision};
 use crate::digest::Digest;
 
 /// A component of the manifest.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub struct ComponentStatus {
     pub id: String,
     /// `serving`; `canary` during a trial; `failing` while a circuit breaker is open or half-open.
-    pub state: &'static str,
+    pub state: String,
     #[serde(flatten)]
     pub current: RevisionStatus,
     /// The component that a rollback restores, unless it ends a trial.
     pub previous: Option<Digest>,
     pub canary: Option<CanaryStatus>,
     pub source: String,
+    #[serde(default)]
     pub grants: GrantsStatus,
+    #[serde(default)]
     pub limits: LimitsStatus,
     pub in_flight: usize,
     pub waiting: usize,
@@ -30,7 +32,7 @@ pub struct ComponentStatus {
 }
 
 /// A revision.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub struct RevisionStatus {
     /// None for a component that is not an area.
     pub area: Option<String>,
@@ -42,7 +44,7 @@ pub struct RevisionStatus {
 }
 
 /// A canary and its results so far.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub struct CanaryStatus {
     #[serde(flatten)]
     pub served: RevisionStatus,
@@ -50,14 +52,16 @@ pub struct CanaryStatus {
     #[serde(rename = "answers")]
     pub responses: u64,
     pub failed: u64,
-    /// Responses that the verdict still needs. After its window, the trial goes on until they have come.
-    #[serde(rename = "answers_missing")]
+    /// Responses that the verdict still needs. After its window, the trial goes on until they have come. Hosts of
+    /// earlier releases do not send it.
+    #[serde(rename = "answers_missing", default)]
     pub missing_responses: u64,
     pub seconds_left: f64,
 }
 
 /// The access to key-value stores that the manifest grants.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
 pub struct GrantsStatus {
     pub key_value_stores: Vec<String>,
     pub read: Vec<String>,
@@ -67,7 +71,8 @@ pub struct GrantsStatus {
 }
 
 /// The limits. Times in seconds, sizes in bytes.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
 pub struct LimitsStatus {
     pub memory: usize,
     pub request_timeout: f64,
@@ -93,7 +98,8 @@ impl From<&ComponentService> for ComponentStatus {
                 Health::Healthy if deployment.canary.is_some() => "canary",
                 Health::Healthy => "serving",
                 Health::Recovering | Health::Failing => "failing",
-            },
+            }
+            .to_owned(),
             current: RevisionStatus::from(&*deployment.current),
             previous: service.rollback_target(),
             canary: deployment.canary.as_deref().map(CanaryStatus::from),

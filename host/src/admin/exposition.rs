@@ -11,7 +11,7 @@ use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use super::host_state::HostState;
+use super::host_status::HostStatus;
 use super::metric_family::{FamilyEncoder, component, distribution};
 use super::{host_metrics, prometheus_text};
 use crate::application::Application;
@@ -41,9 +41,9 @@ pub fn with_old_names(metrics: String) -> String {
 }
 
 /// All metrics, as OpenMetrics text.
-pub fn openmetrics(application: Arc<Application>, host_state: HostState) -> Result<String, fmt::Error> {
+pub fn openmetrics(application: Arc<Application>, host: HostStatus) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("hexad");
-    registry.register_collector(Box::new(MetricsCollector { application, host_state }));
+    registry.register_collector(Box::new(MetricsCollector { application, host }));
     let mut text = String::new();
     text::encode(&mut text, &registry)?;
     Ok(text)
@@ -63,7 +63,7 @@ pub fn negotiate(openmetrics: String, headers: &HeaderMap) -> (&'static str, Str
 
 struct MetricsCollector {
     application: Arc<Application>,
-    host_state: HostState,
+    host: HostStatus,
 }
 
 impl fmt::Debug for MetricsCollector {
@@ -213,6 +213,6 @@ impl Collector for MetricsCollector {
             f64::from(u8::from(service.deployment().canary.is_some()))
         })?;
 
-        host_metrics::encode(&self.application, &self.host_state, &mut out)
+        host_metrics::encode(&self.host, &mut out)
     }
 }

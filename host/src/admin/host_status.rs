@@ -1,61 +1,60 @@
-//! The host in `/status`.
+//! The host as a whole: one value that `/status`, `/metrics`, the operator's pages and `hexad status` show.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::host_state::HostState;
-use super::process;
-use crate::application::Application;
+use crate::balance::Balance;
+use crate::busy_poll::PollingTime;
 use crate::component::ComponentService;
-use crate::deploy::{FleetHost, ReloadOutcome};
+use crate::deploy::{Deployer, FleetHost, ReloadOutcome};
+use crate::ingress::{Certificates, Ingress};
+use crate::instance_permit::StalledPermits;
 use crate::machine;
 use crate::manifest::sharing_notes;
-use crate::store::postgres;
+use crate::memory_budget::{MemoryBudget, MemoryDivision};
+use crate::runtime::Runtime;
+use crate::serving_threads::ServingThreads;
+use crate::store::postgres::ServerStatus;
+use crate::store::{StoreHealth, StoreStatusReader};
 
-/// The host as a whole. Sizes in bytes, times in seconds.
-#[derive(Debug, Deserialize, Serialize)]
+/// The host as a whole. Sizes in bytes, times in seconds. Hosts of earlier releases do not send every key, and only the
+/// metrics have the skipped fields.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
 pub struct HostStatus {
     pub version: String,
     pub uptime: f64,
     pub connections: usize,
     pub resident_memory: Option<u64>,
-    #[serde(default)]
     pub memory: MemoryStatus,
     /// Files and sockets that are open.
-    #[serde(default)]
     pub descriptors: Option<usize>,
     /// The limit of open files and sockets. None without a limit.
-    #[serde(default)]
     pub max_descriptors: Option<u64>,
     pub store_size: u64,
+    /// Transactions since the start.
     pub store_commits: u64,
-    #[serde(default)]
     pub store_failed_transactions: u64,
     /// None while the store does its work.
-    #[serde(default)]
     pub store_problem: Option<StoreProblemStatus>,
     /// None if the manifest was not read again since the start.
-    #[serde(default)]
     pub last_reload: Option<ReloadStatus>,
     /// None if the last attempt to read the certificates succeeded.
-    #[serde(default)]
     pub certificate_problem: Option<CertificateProblemStatus>,
     /// Why clients refuse the certificate in use; None if they do not.
-    #[serde(default)]
     pub certificate_refusal: Option<String>,
     /// Threads that ended while the host serves, or whose last turn failed.
-    #[serde(default)]
     pub ended_threads: Vec<String>,
     /// None for a store in the data folder.
-    #[serde(default)]
-    pub postgres: Option<PostgresStatus>,
+    pub postgres: Option<ServerStatus>,
     /// The hosts that share the store; none for a store in the data folder.
-    #[serde(default)]
     pub hosts: Vec<FleetHostStatus>,
-    #[serde(default)]
     pub anonymous_work: AnonymousWorkStatus,
     /// Keys that several components may write, and stores of which a component may write every key.
-    #[serde(default)]
     pub notes: Vec<String>,
     /// Requests without a route.
     pub unrouted: u64,
@@ -63,6 +62,26 @@ pub struct HostStatus {
     pub response_cache: ResponseCacheStatus,
     /// None if no traces are exported.
     pub spans: Option<SpanStatus>,
+    /// None without a listener with TLS.
+    #[serde(skip)]
+    pub certificates_are_read: Option<bool>,
+    /// The last second in which the certificates in use are valid, since the Unix epoch.
+    #[serde(skip)]
+    pub certificates_not_after: Option<u64>,
+    /// How many threads serve. The others keep only connections that cannot move to another thread.
+    #[serde(skip)]
+    pub serving_shards: usize,
+    /// How long all shards together have polled without finding work since the start.
+    #[serde(skip)]
+    pub busy_polling: Duration,
+    /// Instances that wait for their clients and have yielded their permits.
+    #[serde(skip)]
+    pub stalled_instances: usize,
+    /// Lines of the access log that were dropped since the start.
+    #[serde(skip)]
+    pub access_log_dropped: u64,
+    #[serde(skip)]
+    pub pool: Option<PoolStatus>,
 }
 
 /// The limits of work per minute for the clients of one network that have no accepted credential. The time is in
@@ -111,6 +130,14 @@ pub struct MemoryStatus {
     pub send_buffer: u64,
 }
 
+/// Used entries of the instance pool.
+#[derive(Debug)]
+pub struct PoolStatus {
+    pub instances: u64,
+    pub memories: usize,
+    pub stacks: usize,
+}
+
 /// The last attempt to read the manifest again.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct ReloadStatus {
@@ -121,21 +148,6 @@ pub struct ReloadStatus {
     pub applied: bool,
     /// The settings that it changed, or why it was refused.
     pub detail: String,
-}
-
-/// A store on PostgreSQL, without passwords.
-#[derive(Debug, Deserialize, Serialize)]
-pub struct PostgresStatus {
-    pub url: String,
-    /// None while the host can use no server.
-    pub server: Option<String>,
-    /// The duration of the last barrier.
-    pub round_trip: f64,
-    pub barriers: u64,
-    pub reads: u64,
-    pub reconnects: u64,
-    pub warnings: Vec<String>,
-    pub standbys: Vec<StandbyStatus>,
 }
 
 /// A host that shares the store and has reported within the last day.
@@ -167,13 +179,6 @@ impl FleetHostStatus {
     }
 }
 
-/// A standby of the server in use. `lag` is in bytes of its log.
-#[derive(Debug, Deserialize, Serialize)]
-pub struct StandbyStatus {
-    pub name: String,
-    pub lag: u64,
-}
-
 impl From<&FleetHost> for FleetHostStatus {
     fn from(host: &FleetHost) -> Self {
         let report = &host.report;
@@ -190,27 +195,14 @@ impl From<&FleetHost> for FleetHostStatus {
     }
 }
 
-impl From<&postgres::ServerStatus> for PostgresStatus {
-    fn from(status: &postgres::ServerStatus) -> Self {
-        let standby = |(name, lag): &(String, u64)| StandbyStatus { name: name.clone(), lag: *lag };
-        Self {
-            url: status.url.clone(),
-            server: status.server.clone(),
-            round_trip: status.round_trip.as_secs_f64(),
-            barriers: status.barriers,
-            reads: status.reads,
-            reconnects: status.reconnects,
-            warnings: status.warnings.iter().map(|warning| warning.text.clone()).collect(),
-            standbys: status.standbys.iter().map(standby).collect(),
-        }
-    }
-}
-
 /// The response cache. `size` is in bytes.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 pub struct ResponseCacheStatus {
     pub hits: u64,
     pub misses: u64,
+    /// Responses that were stored since the start.
+    #[serde(skip)]
+    pub stored: u64,
     #[serde(rename = "answers")]
     pub entries: usize,
     pub size: usize,
@@ -222,72 +214,141 @@ pub struct SpanStatus {
     pub exported: u64,
     pub failed: u64,
     pub dropped: u64,
+    /// Spans that wait to be sent.
+    #[serde(skip)]
+    pub queued: usize,
 }
 
-impl HostStatus {
-    pub fn new(application: &Application, state: &HostState, hosts: &[FleetHost]) -> Self {
-        let cache = application.response_cache();
-        let counters = cache.counters();
-        let (entries, size) = cache.size();
-        let spans = application.tracer().map(|tracer| tracer.counters());
+/// Reads the host's status. It keeps neither the store open nor a shard alive.
+pub struct HostStatusReader {
+    pub started: Instant,
+    pub deployer: Arc<Deployer>,
+    pub runtime: Arc<Runtime>,
+    pub memory: Arc<MemoryBudget>,
+    pub division: MemoryDivision,
+    pub stalled: Arc<StalledPermits>,
+    pub store: StoreStatusReader,
+    pub store_health: Arc<StoreHealth>,
+    pub commits: Arc<AtomicU64>,
+    /// The settings of each listener, without duplicates.
+    pub ingresses: Arc<Mutex<Vec<Arc<Ingress>>>>,
+    pub threads: ServingThreads,
+    /// Of each shard.
+    pub loads: Vec<Arc<AtomicUsize>>,
+    pub polling: Vec<Arc<PollingTime>>,
+    pub balance: Option<Arc<Balance>>,
+}
+
+impl HostStatusReader {
+    pub fn read(&self) -> HostStatus {
+        let application = self.deployer.application();
         let components: Vec<_> = application.services().iter().map(ComponentService::component).collect();
-        let work = application.anonymous_work();
-        let failure = state.certificates.iter().find_map(|certificates| certificates.failure.as_ref());
-        Self {
+        let (store_size, postgres) = (self.store)();
+        let ingresses = self.ingresses.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let certificates = ingresses.iter().filter_map(|ingress| ingress.certificates.as_ref());
+        let certificates: Vec<_> = certificates.map(Certificates::state).collect();
+        let failure = certificates.iter().find_map(|certificates| certificates.failure.as_ref());
+        let dropped = |ingress: &Arc<Ingress>| ingress.access_log.as_ref().map_or(0, |log| log.dropped());
+        HostStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            uptime: state.started.elapsed().as_secs_f64(),
-            connections: state.connections,
+            uptime: self.started.elapsed().as_secs_f64(),
+            connections: self.loads.iter().map(|load| load.load(Ordering::Relaxed)).sum(),
             resident_memory: machine::resident_memory(),
             memory: MemoryStatus {
-                budget: state.memory.division.total,
-                machine: state.memory.division.machine,
-                guests: state.memory.budget.used(),
-                guests_limit: state.memory.budget.limit(),
-                guests_denied: state.memory.budget.denials.get(),
-                send_buffer: state.memory.send_buffer,
+                budget: self.division.total,
+                machine: self.division.machine,
+                guests: self.memory.used(),
+                guests_limit: self.memory.limit(),
+                guests_denied: self.memory.denials.get(),
+                send_buffer: ingresses.iter().map(|ingress| ingress.send_budgets.held() as u64).sum(),
             },
-            descriptors: process::open_descriptors(),
-            max_descriptors: process::max_descriptors(),
-            store_size: state.store_bytes,
-            store_commits: state.commits,
-            store_failed_transactions: state.failed_transactions,
-            store_problem: state.store_failure.as_ref().map(|failure| StoreProblemStatus {
-                problem: failure.problem.name().to_owned(),
-                reason: failure.reason.to_string(),
-                seconds: failure.since.elapsed().as_secs_f64(),
-            }),
-            last_reload: state.last_reload.as_ref().map(|reload| ReloadStatus {
-                at: Timestamp::try_from(reload.at).ok().map(|at| at.to_string()),
-                age: reload.at.elapsed().unwrap_or_default().as_secs_f64(),
-                applied: matches!(reload.outcome, ReloadOutcome::Applied(_)),
-                detail: match &reload.outcome {
-                    ReloadOutcome::Applied(reloaded) => reloaded.to_string(),
-                    ReloadOutcome::Refused(reason) => reason.clone(),
-                },
-            }),
+            descriptors: machine::open_descriptors(),
+            max_descriptors: machine::max_descriptors(),
+            store_size,
+            store_commits: self.commits.load(Ordering::Relaxed),
+            store_failed_transactions: self.store_health.failed_transactions(),
+            store_problem: self.store_problem(),
+            last_reload: self.last_reload(),
             certificate_problem: failure.map(|failure| CertificateProblemStatus {
                 reason: failure.reason.clone(),
                 age: failure.at.elapsed().unwrap_or_default().as_secs_f64(),
             }),
-            certificate_refusal: state.certificates.iter().find_map(|certificates| certificates.refusal.clone()),
-            ended_threads: state.ended_threads.clone(),
-            postgres: state.postgres.as_ref().map(PostgresStatus::from),
-            hosts: hosts.iter().map(FleetHostStatus::from).collect(),
-            anonymous_work: AnonymousWorkStatus {
-                cpu_time: work.limits.cpu_time.as_secs_f64(),
-                store_bytes: work.limits.store_bytes,
-                refused: work.refused.get(),
-                limited: work.limited(),
-            },
+            certificate_refusal: certificates.iter().find_map(|certificates| certificates.refusal.clone()),
+            ended_threads: self.threads.ended(),
+            postgres,
+            hosts: self.deployer.known_hosts().iter().map(FleetHostStatus::from).collect(),
+            anonymous_work: self.anonymous_work(),
             notes: sharing_notes(components.iter().map(|component| &**component)),
             unrouted: application.unrouted(),
-            response_cache: ResponseCacheStatus { hits: counters.hits(), misses: counters.misses(), entries, size },
-            spans: spans.map(|counters| SpanStatus {
-                exported: counters.exported.get(),
-                failed: counters.failed.get(),
-                dropped: counters.dropped.get(),
+            response_cache: self.response_cache(),
+            spans: self.spans(),
+            certificates_are_read: (!certificates.is_empty()).then_some(failure.is_none()),
+            certificates_not_after: certificates.iter().filter_map(|certificates| certificates.not_after).min(),
+            serving_shards: self.balance.as_ref().map_or(0, |balance| balance.serving()),
+            busy_polling: self.polling.iter().map(|time| time.running() + time.waiting()).sum(),
+            stalled_instances: self.stalled.taken(),
+            access_log_dropped: ingresses.iter().map(dropped).sum(),
+            pool: self.runtime.engine().pooling_allocator_metrics().map(|pool| PoolStatus {
+                instances: pool.component_instances(),
+                memories: pool.memories(),
+                stacks: pool.stacks(),
             }),
         }
+    }
+
+    fn store_problem(&self) -> Option<StoreProblemStatus> {
+        let failure = self.store_health.failure()?;
+        Some(StoreProblemStatus {
+            problem: failure.problem.name().to_owned(),
+            reason: failure.reason.to_string(),
+            seconds: failure.since.elapsed().as_secs_f64(),
+        })
+    }
+
+    fn last_reload(&self) -> Option<ReloadStatus> {
+        let reload = self.deployer.last_reload()?;
+        Some(ReloadStatus {
+            at: Timestamp::try_from(reload.at).ok().map(|at| at.to_string()),
+            age: reload.at.elapsed().unwrap_or_default().as_secs_f64(),
+            applied: matches!(reload.outcome, ReloadOutcome::Applied(_)),
+            detail: match reload.outcome {
+                ReloadOutcome::Applied(reloaded) => reloaded.to_string(),
+                ReloadOutcome::Refused(reason) => reason,
+            },
+        })
+    }
+
+    fn anonymous_work(&self) -> AnonymousWorkStatus {
+        let work = self.deployer.application().anonymous_work();
+        AnonymousWorkStatus {
+            cpu_time: work.limits.cpu_time.as_secs_f64(),
+            store_bytes: work.limits.store_bytes,
+            refused: work.refused.get(),
+            limited: work.limited(),
+        }
+    }
+
+    fn response_cache(&self) -> ResponseCacheStatus {
+        let cache = self.deployer.application().response_cache();
+        let (entries, size) = cache.size();
+        let counters = cache.counters();
+        ResponseCacheStatus {
+            hits: counters.hits(),
+            misses: counters.misses(),
+            stored: counters.stored.load(Ordering::Relaxed),
+            entries,
+            size,
+        }
+    }
+
+    fn spans(&self) -> Option<SpanStatus> {
+        let counters = self.deployer.application().tracer()?.counters();
+        Some(SpanStatus {
+            exported: counters.exported.get(),
+            failed: counters.failed.get(),
+            dropped: counters.dropped.get(),
+            queued: counters.queued(),
+        })
     }
 }
 

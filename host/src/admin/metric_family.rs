@@ -60,6 +60,18 @@ impl FamilyEncoder<'_, '_> {
         })
     }
 
+    /// Values of the host, each with its label. The metrics are gauges.
+    pub fn labelled<'l>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        values: impl IntoIterator<Item = (&'l str, f64)>,
+    ) -> fmt::Result {
+        let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        values.into_iter().try_for_each(|(of, value)| family.encode_family(&[(label, of)])?.encode_gauge(&value))
+    }
+
     /// A value of the host.
     pub fn host(&mut self, name: &str, help: &str, kind: MetricType, value: f64) -> fmt::Result {
         let mut family = self.encoder.encode_descriptor(name, help, None, kind)?;

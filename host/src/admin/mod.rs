@@ -28,11 +28,9 @@ pub(crate) mod entry_page;
 mod exposition;
 mod history;
 mod host_metrics;
-mod host_state;
 mod host_status;
 mod metric_family;
 mod operator;
-mod process;
 mod prometheus_text;
 mod response;
 mod route;
@@ -59,24 +57,21 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::acceptor;
-use crate::deploy::Deployer;
 use crate::ingress::client_network;
 use crate::log_throttle::LogThrottle;
 use crate::random;
-use crate::serving_threads::{ServingThreads, survive};
-use crate::store::StoreHealth;
+use crate::serving_threads::survive;
 pub use access::{AccessError, AdminAccess};
 use access::{Publisher, TokenVerifier};
 use api::AdminApi;
+pub use component_status::{CanaryStatus, ComponentStatus, RevisionStatus};
 pub use connections::ConnectionBounds;
 use connections::Connections;
 use context::AdminContext;
-pub use context::HostStateReader;
 use deployment::{DeploymentThreads, MAX_DEPLOYMENTS};
 use history::{History, SAMPLE_PERIOD};
-pub use host_state::{HostState, MemoryState};
 pub use host_status::{
-    AnonymousWorkStatus, CertificateProblemStatus, FleetHostStatus, HostStatus, MemoryStatus, PostgresStatus,
+    AnonymousWorkStatus, CertificateProblemStatus, FleetHostStatus, HostStatus, HostStatusReader, MemoryStatus,
     ReloadStatus, StoreProblemStatus,
 };
 use operator::OperatorPages;
@@ -113,15 +108,8 @@ pub struct AdminOptions {
 }
 
 impl Admin {
-    /// Listens, and publishes the address in the data folder. Every request for status or metrics calls `host_state`.
-    pub fn start(
-        options: AdminOptions,
-        data: &Path,
-        deployer: Arc<Deployer>,
-        host_state: HostStateReader,
-        store_health: Arc<StoreHealth>,
-        threads: ServingThreads,
-    ) -> io::Result<Self> {
+    /// Listens, and publishes the address in the data folder.
+    pub fn start(options: AdminOptions, data: &Path, host: HostStatusReader) -> io::Result<Self> {
         let AdminOptions { address, token, connections: bounds, old_metric_names } = options;
         let token = token.map_or_else(|| random::token(TOKEN_BYTES), Ok)?;
         let listener = acceptor::bind(address)?;
@@ -138,11 +126,8 @@ impl Admin {
         let verifier = TokenVerifier::new(&access.token);
         let context = Arc::new(AdminContext {
             verifier,
-            deployer,
+            host,
             deployment_threads: DeploymentThreads::default(),
-            host_state,
-            store_health,
-            threads,
             history: History::default(),
             sessions: Sessions::default(),
             old_metric_names,
@@ -179,7 +164,7 @@ impl Admin {
                 })
             };
             let end = survive("admin", serve).unwrap_or_else(|| {
-                context.threads.record_turn("admin", false);
+                context.host.threads.record_turn("admin", false);
                 Instant::now()
             });
             // Waits for deployments under way, so that none is cut off while its record is written.

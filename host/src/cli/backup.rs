@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::http::agent_with;
 use super::terminal::printable;
-use crate::admin::{AdminAccess, PostgresStatus, StoreProblemStatus};
+use crate::admin::{AdminAccess, HostStatus};
 use crate::deploy;
 use crate::store::StoreProblem;
 use crate::store::sqlite::{self, BackupError};
@@ -51,25 +51,18 @@ impl Backup {
     }
 }
 
-/// The part of a host's status about its store.
-#[derive(Deserialize)]
-struct StoreStatus {
-    store_problem: Option<StoreProblemStatus>,
-    postgres: Option<PostgresStatus>,
-}
-
 /// Why the files in the folder are not the store of the host that runs on it. A stopping host answers, too.
 fn host_objection(data: &Path) -> Option<BackupError> {
     #[derive(Deserialize)]
     struct StatusResponse {
-        host: StoreStatus,
+        host: HostStatus,
     }
     let AdminAccess { url, token } = AdminAccess::find(data).ok()?;
     let request = agent_with(STATUS_TIMEOUT).get(format!("{url}/status"));
     // A killed host leaves the address of its listener behind. Without an answer, the backup is made.
     let mut response = request.header("authorization", format!("Bearer {token}")).call().ok()?;
     let text = response.body_mut().read_to_string().ok()?;
-    let StoreStatus { store_problem, postgres } = serde_json::from_str::<StatusResponse>(&text).ok()?.host;
+    let HostStatus { store_problem, postgres, .. } = serde_json::from_str::<StatusResponse>(&text).ok()?.host;
     if let Some(postgres) = postgres {
         return Some(BackupError::OnPostgres { directory: data.to_owned(), url: printable(&postgres.url) });
     }

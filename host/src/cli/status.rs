@@ -12,13 +12,12 @@ use widgets::age;
 
 use super::admin::{AdminRequest, HostArgs};
 use super::browser;
-use super::hosts_summary::hosts_summary;
-use super::resource_warnings::resource_warnings;
 use super::terminal::printable;
 use crate::admin::{
-    AnonymousWorkStatus, CertificateProblemStatus, ComponentStatistics, HostStatus, MemoryStatus, PostgresStatus,
-    ReloadStatus, StoreProblemStatus,
+    AnonymousWorkStatus, CanaryStatus, CertificateProblemStatus, ComponentStatus, FleetHostStatus, HostStatus,
+    MemoryStatus, ReloadStatus, RevisionStatus, StoreProblemStatus,
 };
+use crate::store::postgres::ServerStatus;
 
 /// How often `--watch` asks for the status.
 const REFRESH: Duration = Duration::from_secs(1);
@@ -51,41 +50,6 @@ pub struct Status {
 struct StatusResponse {
     host: HostStatus,
     components: Vec<ComponentStatus>,
-}
-
-#[derive(Deserialize)]
-struct ComponentStatus {
-    id: String,
-    state: String,
-    #[serde(flatten)]
-    current: ServedVersion,
-    canary: Option<CanaryStatus>,
-    in_flight: u64,
-    waiting: u64,
-    #[serde(rename = "figures")]
-    statistics: ComponentStatistics,
-}
-
-#[derive(Deserialize)]
-struct ServedVersion {
-    version: Option<String>,
-    digest: String,
-    #[serde(rename = "generation")]
-    revision: u64,
-}
-
-#[derive(Deserialize)]
-struct CanaryStatus {
-    #[serde(flatten)]
-    served: ServedVersion,
-    percent: f64,
-    #[serde(rename = "answers")]
-    responses: u64,
-    failed: u64,
-    /// Hosts of earlier versions do not send it.
-    #[serde(rename = "answers_missing", default)]
-    missing_responses: u64,
-    seconds_left: f64,
 }
 
 impl Status {
@@ -198,8 +162,8 @@ fn summary(host: &HostStatus) -> String {
     text
 }
 
-fn postgres_summary(status: &PostgresStatus) -> String {
-    let PostgresStatus { url, server, round_trip, barriers, reads, reconnects, warnings, standbys } = status;
+fn postgres_summary(status: &ServerStatus) -> String {
+    let ServerStatus { url, server, round_trip, barriers, reads, reconnects, warnings, standbys, .. } = status;
     let server = server.as_deref().map_or_else(|| "no server".to_owned(), printable);
     let mut text = format!(
         "{}: {server}, {} round trip; {barriers} barriers, {reads} reads, {reconnects} reconnects\n",
@@ -210,7 +174,57 @@ fn postgres_summary(status: &PostgresStatus) -> String {
         text += &format!("standby {}: {} behind\n", printable(&standby.name), size(standby.lag));
     }
     for warning in warnings {
-        text += &format!("WARNING: {}\n", printable(warning));
+        text += &format!("WARNING: {}\n", printable(&warning.text));
+    }
+    text
+}
+
+/// A line for each resource that the host may use up.
+fn resource_warnings(host: &HostStatus) -> String {
+    let mut text = String::new();
+    // A host of an earlier build does not report the machine's memory.
+    if host.memory.machine > 0 && host.memory.budget > host.memory.machine {
+        text += &format!(
+            "WARNING: the budget is more than the {} of the machine or container: under load the system may end the \
+             host; give it more memory, or lower --send-buffer and --memory\n",
+            size(host.memory.machine)
+        );
+    }
+    if let (Some(open), Some(most)) = (host.descriptors, host.max_descriptors)
+        && open as u64 >= most / 4 * 3
+    {
+        text += &format!(
+            "WARNING: {open} files and sockets are open of {most}; raise the limit (`ulimit -Hn`, or `LimitNOFILE` of \
+             systemd), and restart the host\n"
+        );
+    }
+    text
+}
+
+/// A line for each host of the store if there are several, and the differences between them. While the store fails,
+/// there are no new reports.
+fn hosts_summary(hosts: &[FleetHostStatus], is_from_before: bool) -> String {
+    let mut text = String::new();
+    if hosts.len() > 1 {
+        if is_from_before {
+            text += "the last reports of the hosts, from before the store's problem:\n";
+        }
+        for FleetHostStatus { name, age: seconds, is_live, version, revision, .. } in hosts {
+            let state = if *is_live { "" } else { ", GONE" };
+            let (name, version) = (printable(name), printable(version));
+            text += &format!("host {name}: {version}, revision {revision}, seen {} ago{state}\n", age(*seconds));
+        }
+    }
+    let live = || hosts.iter().filter(|host| host.is_live);
+    for host in live() {
+        if let Some(problem) = &host.problem {
+            text += &format!("NOT READY: the host {}: {}\n", printable(&host.name), printable(problem));
+        }
+    }
+    if let Some(first) = live().next()
+        && live().any(|host| !host.has_manifest_of(first))
+    {
+        text += "WARNING: the hosts have different manifests; give all the same one\n";
     }
     text
 }
@@ -226,7 +240,7 @@ fn table(components: &[ComponentStatus], previous: Option<(&StatusResponse, Dura
         let ComponentStatus { id, current, statistics, .. } = component;
         let third = match previous {
             Some((status, age)) => rate(id, statistics.requests, status, age),
-            None => current.short_digest(),
+            None => short_digest(current),
         };
         // `64+1024`: requests that are served, and requests that wait.
         let busy = match component.waiting {
@@ -235,7 +249,7 @@ fn table(components: &[ComponentStatus], previous: Option<(&StatusResponse, Dura
         };
         let row = [
             printable(id),
-            current.short_version(),
+            short_version(current),
             third,
             busy,
             count(statistics.requests),
@@ -243,7 +257,7 @@ fn table(components: &[ComponentStatus], previous: Option<(&StatusResponse, Dura
             statistics.p50.map_or_else(String::new, duration),
             statistics.p99.map_or_else(String::new, duration),
         ];
-        rows.push((row, component.remark()));
+        rows.push((row, remark(component)));
     }
     let mut widths = [0; COLUMNS];
     for (row, _) in &rows {
@@ -266,38 +280,29 @@ fn table(components: &[ComponentStatus], previous: Option<(&StatusResponse, Dura
     text
 }
 
-impl ComponentStatus {
-    /// The canary, or a state other than serving.
-    fn remark(&self) -> Option<String> {
-        match &self.canary {
-            Some(CanaryStatus { served, percent, responses, failed, missing_responses, seconds_left }) => {
-                Some(format!(
-                    "canary {} {}: {percent} %, {} answers, {} failed, {}",
-                    served.short_version(),
-                    served.short_digest(),
-                    count(*responses),
-                    count(*failed),
-                    match missing_responses {
-                        1.. if *seconds_left <= 0.0 => format!("waits for {missing_responses} more answers"),
-                        _ => format!("{seconds_left:.0} s left"),
-                    }
-                ))
-            }
-            None => (self.state != "serving").then(|| printable(&self.state)),
-        }
-    }
+/// The canary, or a state other than serving.
+fn remark(component: &ComponentStatus) -> Option<String> {
+    let Some(canary) = &component.canary else {
+        return (component.state != "serving").then(|| printable(&component.state));
+    };
+    let CanaryStatus { served, percent, responses, failed, missing_responses, seconds_left } = canary;
+    let (version, digest) = (short_version(served), short_digest(served));
+    let (responses, failed) = (count(*responses), count(*failed));
+    let end = match missing_responses {
+        1.. if *seconds_left <= 0.0 => format!("waits for {missing_responses} more answers"),
+        _ => format!("{seconds_left:.0} s left"),
+    };
+    Some(format!("canary {version} {digest}: {percent} %, {responses} answers, {failed} failed, {end}"))
 }
 
-impl ServedVersion {
-    /// The version and the revision, because two revisions can have the same version.
-    fn short_version(&self) -> String {
-        let version: String = self.version.as_deref().unwrap_or("-").chars().take(VERSION).collect();
-        format!("{} #{}", printable(&version), self.revision)
-    }
+/// The version and the revision, because two revisions can have the same version.
+fn short_version(revision: &RevisionStatus) -> String {
+    let version: String = revision.version.as_deref().unwrap_or("-").chars().take(VERSION).collect();
+    format!("{} #{}", printable(&version), revision.revision)
+}
 
-    fn short_digest(&self) -> String {
-        printable(&self.digest.chars().take(DIGEST).collect::<String>())
-    }
+fn short_digest(revision: &RevisionStatus) -> String {
+    revision.digest.to_string().chars().take(DIGEST).collect()
 }
 
 /// Requests per second since `previous`.
@@ -334,13 +339,14 @@ mod tests {
     use super::*;
 
     const COMPONENTS: &str = r#"[
-        {"id":"search-statistics","state":"canary","version":"0.1.0","digest":"0123456789abcdef","generation":13,
-         "in_flight":64,"waiting":1024,"new":1,
+        {"id":"search-statistics","state":"canary","version":"0.1.0","digest":"0123456789abcdef89abcdef89abcdef89abcdef89abcdef89abcdef89abcdef","generation":13,
+         "source":"a.wasm","in_flight":64,"waiting":1024,"new":1,
          "figures":{"requests":123456789,"failed":999999,"p50":0.00064,"p99":10.48576,"instantiations":1,
                     "instance_failures":0,"memory_peak":1,"guest_busy":0.5,"key_value_operations":9,"outbound_requests":0},
-         "canary":{"version":"0.2.0","digest":"fedcba9876543210","generation":14,"percent":5.0,
+         "canary":{"version":"0.2.0","digest":"fedcba9876543210765432107654321076543210765432107654321076543210","generation":14,"percent":5.0,
                    "answers":7,"failed":1,"seconds_left":12.4}},
-        {"id":"x","state":"failing","version":"1\u001b[2J","digest":"00","generation":1,"in_flight":0,"waiting":0,"canary":null,
+        {"id":"x","state":"failing","version":"1\u001b[2J","digest":"0000000000000000000000000000000000000000000000000000000000000000","generation":1,
+         "source":"x.wasm","in_flight":0,"waiting":0,"canary":null,
          "figures":{"requests":0,"failed":0,"p50":null,"p99":null,"instantiations":0,"instance_failures":0,
                     "memory_peak":0,"guest_busy":0.0,"key_value_operations":0,"outbound_requests":0}}]"#;
 
@@ -392,5 +398,65 @@ x                  1\u{fffd}[2J #1   00              0         0       0
              store: 4.0 KiB, 12 commits; 1 requests without a route\n\
              response cache: 1 answers, 2.0 KiB; hits: 75 % of 4 lookups\n\n"
         );
+    }
+
+    #[test]
+    fn a_machine_that_is_too_small_is_named() {
+        let earlier = r#"{"version":"0.1.0","uptime":1.0,"connections":3,"resident_memory":1,"store_size":1,
+            "memory":{"budget":1073741824,"guests":1,"guests_limit":1,"guests_denied":0,"send_buffer":1},
+            "store_commits":1,"unrouted":1,"memo":{"hits":1,"misses":1,"answers":1,"size":1},"spans":null}"#;
+        let mut host: HostStatus = serde_json::from_str(earlier).unwrap();
+        assert_eq!(resource_warnings(&host), "");
+        host.memory.machine = 1 << 30;
+        (host.descriptors, host.max_descriptors) = (Some(95), Some(128));
+        assert_eq!(resource_warnings(&host), "");
+        host.memory.budget += 1;
+        host.descriptors = Some(96);
+        let text = resource_warnings(&host);
+        let starts =
+            ["WARNING: the budget is more than the 1.0 GiB of ", "WARNING: 96 files and sockets are open of 128; "];
+        assert!(text.lines().zip(starts).all(|(line, start)| line.starts_with(start)), "{text}");
+        assert_eq!(text.lines().count(), 2);
+    }
+
+    #[test]
+    fn hosts_from_before_an_outage_are_called_so() {
+        let host = |name: &str, age: f64, is_live: bool| FleetHostStatus {
+            name: name.to_owned(),
+            age,
+            is_live,
+            version: "0.1.0".to_owned(),
+            manifest: None,
+            resolved_manifest: None,
+            revision: 7,
+            problem: None,
+        };
+        let hosts = [host("a", 65.0, true), host("b", 7200.0, false)];
+        let lines = "host a: 0.1.0, revision 7, seen 1 min ago\n\
+                     host b: 0.1.0, revision 7, seen 2 h 0 min ago, GONE\n";
+        assert_eq!(hosts_summary(&hosts, false), lines);
+        let from_before = hosts_summary(&hosts, true);
+        assert!(from_before.ends_with(lines), "{from_before}");
+        assert!(from_before.starts_with("the last reports of the hosts, from before"), "{from_before}");
+        assert_eq!(hosts_summary(&hosts[..1], true), "", "the host itself");
+    }
+
+    #[test]
+    fn manifests_are_compared_by_what_they_say_where_both_hosts_report_it() {
+        let host = |bytes: &str, resolved: Option<&str>| FleetHostStatus {
+            name: "a".to_owned(),
+            age: 0.0,
+            is_live: true,
+            version: String::new(),
+            manifest: Some(bytes.to_owned()),
+            resolved_manifest: resolved.map(str::to_owned),
+            revision: 7,
+            problem: None,
+        };
+        let differ = |hosts: [FleetHostStatus; 2]| hosts_summary(&hosts, false).contains("different manifests");
+        assert!(!differ([host("1", Some("x")), host("2", Some("x"))]), "keys were renamed in one");
+        assert!(differ([host("1", Some("x")), host("1", Some("y"))]));
+        assert!(differ([host("1", Some("x")), host("2", None)]), "an earlier build reports its bytes only");
+        assert!(!differ([host("1", Some("x")), host("1", None)]));
     }
 }

@@ -14,6 +14,9 @@ pub enum Engine {
     Postgres(Box<Postgres>),
 }
 
+/// Reads the store's size in bytes and, on PostgreSQL, the status of the server. It does not keep the store open.
+pub type StoreStatusReader = Box<dyn Fn() -> (u64, Option<postgres::ServerStatus>) + Send + Sync>;
+
 /// Why a store cannot be opened, or has failed since: a sentence for the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
@@ -123,9 +126,7 @@ impl Engine {
         }
     }
 
-    /// Returns a function that reads the store's size in bytes and, on PostgreSQL, the status of the server. It does
-    /// not keep the store open.
-    pub fn status_reader(&self, data: PathBuf) -> Box<dyn Fn() -> (u64, Option<postgres::ServerStatus>) + Send + Sync> {
+    pub fn status_reader(&self, data: PathBuf) -> StoreStatusReader {
         match self {
             Self::Sqlite(_) => Box::new(move || (sqlite::size(&data), None)),
             Self::Postgres(store) => {

@@ -41,7 +41,7 @@ mod conformance;
 
 pub use backend::{Backend, CasOutcome, CatchUp, CaughtUp};
 pub use change_clock::{ChangeClock, VersionBucket};
-pub use engine::{Engine, EngineError};
+pub use engine::{Engine, EngineError, StoreStatusReader};
 pub use error::{ErrorKind, StoreError};
 pub use health::StoreHealth;
 pub use key::{Key, MAX_KEY_BYTES, MAX_VALUE_BYTES};

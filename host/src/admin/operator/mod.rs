@@ -39,7 +39,6 @@ use super::component_status::ComponentStatus;
 use super::connections::AdminConnection;
 use super::context::AdminContext;
 use super::deployment::DeploymentFailure;
-use super::host_status::HostStatus;
 use super::response::{AdminResponse, body};
 use super::route::{AdminRouteError, canary_policy};
 use super::sessions::Session;
@@ -136,17 +135,17 @@ impl OperatorPages {
 
     async fn overview(&self, session: &Session) -> AdminResponse {
         let context = &self.context;
-        let deployer = context.deployer.clone();
+        let deployer = context.deployer().clone();
         let audit = tokio::task::spawn_blocking(move || deployer.recent_changes(AUDIT_LINES)).await;
         let audit = match audit {
             Ok(lines) => lines.map_err(|failure| failure.to_string()),
             Err(_) => Err("an unexpected error; see the host's log".to_owned()),
         };
-        let host =
-            HostStatus::new(context.deployer.application(), &(context.host_state)(), &context.deployer.known_hosts());
         let intervals = context.history.intervals(&context.sample());
-        let components: Vec<_> = context.deployer.application().services().iter().map(ComponentStatus::from).collect();
-        Overview { host: &host, components: &components, intervals: &intervals, audit }.page(session, None)
+        let components: Vec<_> =
+            context.deployer().application().services().iter().map(ComponentStatus::from).collect();
+        Overview { host: &context.host.read(), components: &components, intervals: &intervals, audit }
+            .page(session, None)
     }
 
     fn component(&self, id: &str, status: StatusCode, session: &Session, notice: Option<&Notice>) -> AdminResponse {
@@ -160,12 +159,12 @@ impl OperatorPages {
         show: impl FnOnce(&ComponentPage<'_>) -> AdminResponse,
     ) -> AdminResponse {
         let context = &self.context;
-        let mut services = context.deployer.application().services().iter().enumerate();
+        let mut services = context.deployer().application().services().iter().enumerate();
         let Some((index, service)) = services.find(|(_, service)| service.id() == id) else {
             return frame::failure_page(StatusCode::NOT_FOUND, "There is no such component in the manifest.", session);
         };
         let intervals = context.history.intervals(&context.sample());
-        let others = context.deployer.other_live_hosts();
+        let others = context.deployer().other_live_hosts();
         show(&ComponentPage {
             component: &ComponentStatus::from(service),
             index,
@@ -181,13 +180,14 @@ impl OperatorPages {
         headers: &HeaderMap,
         request_body: impl UploadBody,
     ) -> AdminResponse {
-        let form =
-            match form::read_with_file(headers, request_body, &self.context.memory(), |token| session.owns_form(token))
-                .await
-            {
-                Ok(form) => form,
-                Err(failure) => return form_failure(&failure, session),
-            };
+        let form = match form::read_with_file(headers, request_body, &self.context.host.memory, |token| {
+            session.owns_form(token)
+        })
+        .await
+        {
+            Ok(form) => form,
+            Err(failure) => return form_failure(&failure, session),
+        };
         let request = match swap_request(&component, form, session) {
             Ok(request) => request,
             Err(reason) => {

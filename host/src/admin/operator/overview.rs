@@ -114,7 +114,7 @@ impl Overview<'_> {
                         dt { "server" } dd { (postgres.server.as_deref().unwrap_or("none")) }
                         dt { "round trip" } dd { (duration(postgres.round_trip)) }
                         @for standby in &postgres.standbys { dt { "standby " (standby.name) } dd { (bytes(standby.lag)) " behind" } }
-                        @for warning in &postgres.warnings { dt { "warning" } dd { (warning) } }
+                        @for warning in &postgres.warnings { dt { "warning" } dd { (warning.text) } }
                     }
                     @if let Some(reload) = &host.last_reload {
                         dt { "manifest" }
@@ -184,7 +184,7 @@ impl Overview<'_> {
 
 /// The state of a component, as a badge.
 pub fn state(component: &ComponentStatus) -> Markup {
-    let color = match component.state {
+    let color = match &*component.state {
         "serving" => "good",
         "canary" => "accent",
         _ => "bad",

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::SignedDuration;
+use serde::{Deserialize, Serialize};
 use tokio_postgres::{Client, Error};
 
 use crate::store::ServerClock;
@@ -22,12 +23,33 @@ const SAME_TIME: SignedDuration = SignedDuration::from_secs(10);
 #[derive(Debug, Default)]
 pub struct ServerReport(Mutex<Findings>);
 
-/// A danger to data: a setting of the server, or `clock`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A danger to data: a setting of the server, or `clock`. In JSON it is the text.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(from = "String", into = "String")]
 pub struct Warning {
-    pub setting: &'static str,
+    pub setting: String,
     /// A sentence that names the setting and the remedy.
     pub text: String,
+}
+
+impl From<String> for Warning {
+    fn from(text: String) -> Self {
+        Self { setting: String::new(), text }
+    }
+}
+
+impl From<Warning> for String {
+    fn from(warning: Warning) -> Self {
+        warning.text
+    }
+}
+
+/// A standby of the server in use.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Standby {
+    pub name: String,
+    /// Bytes of the log that it has not written yet.
+    pub lag: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,8 +57,7 @@ pub struct Findings {
     /// The size of the table of values, in bytes.
     pub size: u64,
     pub warnings: Vec<Warning>,
-    /// Standbys by name, with the bytes of the log that each has not written yet.
-    pub standbys: Vec<(String, u64)>,
+    pub standbys: Vec<Standby>,
 }
 
 impl ServerReport {
@@ -49,7 +70,7 @@ impl ServerReport {
         let mut findings = look(client).await?;
         findings.warnings.extend(compare_clocks(clock.machine_ahead()));
         let mut last = self.lock();
-        for warning in findings.warnings.iter().filter(|warning| !last.has(warning.setting)) {
+        for warning in findings.warnings.iter().filter(|warning| !last.has(&warning.setting)) {
             tracing::warn!(setting = warning.setting, "PostgreSQL: {}", warning.text);
         }
         *last = findings;
@@ -77,7 +98,7 @@ fn compare_clocks(ahead: SignedDuration) -> Option<Warning> {
             "this host's clock is {apart:#} {place} PostgreSQL's, whose time components have: one of the two is wrong; \
              let a time service set the clocks of both machines"
         );
-        Warning { setting: "clock", text }
+        Warning { setting: "clock".to_owned(), text }
     })
 }
 
@@ -88,7 +109,7 @@ async fn look(client: &Client) -> Result<Findings, Error> {
         let value: &str = row.try_get(0)?;
         if value != safe {
             let text = format!("{setting} is {value}: {danger}; turn it {safe}");
-            warnings.push(Warning { setting, text });
+            warnings.push(Warning { setting: setting.to_owned(), text });
         }
     }
     let row = client
@@ -109,12 +130,12 @@ async fn look(client: &Client) -> Result<Findings, Error> {
     for row in &rows {
         let (name, state, lag): (&str, &str, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
         has_synchronous |= matches!(state, "sync" | "quorum");
-        standbys.push((name.to_owned(), u64::try_from(lag).unwrap_or_default()));
+        standbys.push(Standby { name: name.to_owned(), lag: u64::try_from(lag).unwrap_or_default() });
     }
     if !standbys.is_empty() && !has_synchronous && synchronous.is_empty() {
         let setting = "synchronous_standby_names";
         let text = format!("no standby is synchronous: a failover can lose acknowledged writes; set {setting}");
-        warnings.push(Warning { setting, text });
+        warnings.push(Warning { setting: setting.to_owned(), text });
     }
     Ok(Findings { size: u64::try_from(size).unwrap_or_default(), warnings, standbys })
 }

@@ -1,28 +1,29 @@
 //! The store in the host's status and metrics.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use super::monitor::Warning;
+use serde::{Deserialize, Serialize};
+
+use super::monitor::{Standby, Warning};
 use super::supervisor::ConnectionSupervisor;
 
 /// The status of a store on PostgreSQL, as one host knows it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct ServerStatus {
     /// The URL, without a password, and the server in use; `None` without one.
     pub url: String,
     pub server: Option<String>,
     /// Size of the table of values, in bytes.
+    #[serde(skip)]
     pub size: u64,
-    /// The duration of the last barrier.
-    pub round_trip: Duration,
+    /// The duration of the last barrier, in seconds.
+    pub round_trip: f64,
     /// Since the start: barriers, statements that read, and replacements of all connections.
     pub barriers: u64,
     pub reads: u64,
     pub reconnects: u64,
     pub warnings: Vec<Warning>,
-    /// Standbys by name, with the bytes of the log that each has not written yet.
-    pub standbys: Vec<(String, u64)>,
+    pub standbys: Vec<Standby>,
 }
 
 impl ServerStatus {
@@ -32,7 +33,7 @@ impl ServerStatus {
             url: supervisor.name().to_owned(),
             server: supervisor.present_link().map(|link| link.server.clone()),
             size: findings.size,
-            round_trip: Duration::from_micros(figures.round_trip.load(Ordering::Relaxed)),
+            round_trip: figures.round_trip.load(Ordering::Relaxed) as f64 / 1e6,
             barriers: figures.barriers.load(Ordering::Relaxed),
             reads: figures.reads.load(Ordering::Relaxed),
             reconnects: figures.reconnects.load(Ordering::Relaxed),

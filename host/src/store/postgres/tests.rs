@@ -189,7 +189,7 @@ fn settings_that_endanger_data_are_named() {
     let host = Host::open(&url);
     let read = host.store.status_reader();
     let warnings = wait_for(SOON, "the warnings", || Some(read().warnings).filter(|warnings| !warnings.is_empty()));
-    let names: Vec<&str> = warnings.iter().map(|warning| warning.setting).collect();
+    let names: Vec<&str> = warnings.iter().map(|warning| &*warning.setting).collect();
     assert_eq!(names, ["fsync", "full_page_writes", "ignore_checksum_failure", "zero_damaged_pages"]);
     let remedies = warnings.iter().map(|warning| warning.text.rsplit_once("; ").map_or("", |(_, remedy)| remedy));
     assert_eq!(remedies.collect::<Vec<_>>(), ["turn it on", "turn it on", "turn it off", "turn it off"]);
