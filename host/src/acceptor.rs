@@ -14,8 +14,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::ingress::{Accepted, Ingress, client_network};
 use crate::log_throttle::LogThrottle;
 use crate::serving_threads::ServingThreads;
+use crate::serving_threads::StopSignal;
 use crate::shard::{self, Job, Shard};
-use crate::stop::StopSignal;
 
 /// Connections that the kernel queues until the host accepts them. The kernel drops further ones, and their clients try
 /// again after a second, after three, and so on.

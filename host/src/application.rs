@@ -2,11 +2,8 @@
 //!
 //! A stage that fails returns a [`RequestError`]. Only [`error_response`] maps failures to statuses.
 
-mod cache_lookup;
 mod error_response;
 mod response_wait;
-mod route_target;
-mod trial;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,37 +13,34 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use http::header::{DATE, EXPECT, HeaderName};
+use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use http_body::Body;
 use tokio_util::task::TaskTracker;
 use wasmtime_wasi_http::WasiBody;
 
-use self::cache_lookup::is_nested;
 use self::response_wait::ResponseWait;
-pub use self::route_target::RouteTarget;
-use self::trial::{check_unread, record_outcome};
 use crate::anonymous_work::{AnonymousWork, CALLER, ClientWork, WorkLimits};
 use crate::body::{PermitGuard, ResponseBody, content_length};
 use crate::component::{
-    ActiveRevisions, ComponentService, GuestBody, GuestCall, LeaseError, ResponseEnd, Revision, Trial,
+    ActiveRevisions, ComponentService, DeploymentEvent, GuestBody, GuestCall, LeaseError, ResponseEnd, Revision, Trial,
 };
 use crate::concurrency_limit::client_keys;
-use crate::deployment_event::DeploymentEvent;
 use crate::imports::outbound::LocalService;
 use crate::ingress::{OwnCookie, RequestOrigin, Unread};
+use crate::manifest::Route;
 use crate::metrics::Counter;
 use crate::nested_request::{Depth, NestedRequest, ParentRequest};
-use crate::redaction;
-use crate::reply;
 use crate::request_body::{self, RequestBody};
 use crate::request_context::RequestContext;
 use crate::request_error::RequestError;
 use crate::request_id::{RequestIds, X_REQUEST_ID};
 use crate::request_target::absolute_uri;
-use crate::response_cache::{Lookup, ResponseCache};
-use crate::router::Router;
+use crate::response_cache::{CachedGuest, Lookup, Miss, Recorder, ResponseCache};
+use crate::router::{RouteError, Router};
 use crate::store::{Backend, StoreError, Watch};
 use crate::trace::{Destination, ServingComponent, Trace, Tracer};
+use crate::{redaction, reply};
 
 const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
 
@@ -474,5 +468,100 @@ impl RequestPipeline<'_> {
             tracing::error!(component = self.service.id(), %error, suppressed, "a request was refused");
         }
         RequestError::StoreUnavailable { maybe_stored: false }
+    }
+
+    /// Looks the request up in the response cache. `None` if its response may not be cached. After a miss, the request
+    /// keeps only the headers that its response may depend on.
+    pub fn look_up(&self, parts: &mut Parts, body: &WasiBody, revision: u64) -> Option<Lookup> {
+        let settings = &self.deployment.settings;
+        let policy = settings.component.cache_policy.as_ref()?;
+        // The body of a guest's request ends only after its trailers, which have not come yet.
+        let is_empty = body.is_end_stream() || body.size_hint().exact() == Some(0);
+        if !is_empty || !policy.applies_to(parts) {
+            return None;
+        }
+        let application = settings.outbound.as_ref().map(|_| self.application.changes());
+        let guest = CachedGuest { id: self.service.id(), revision, application };
+        let mut lookup = self.application.cache.look_up(guest, policy, parts, self.backend, Instant::now())?;
+        match (&mut lookup, self.trace) {
+            (Lookup::Miss(_), _) => policy.strip_headers(&mut parts.headers),
+            (Lookup::Hit(response, provenance), trace) => {
+                if is_nested(parts) {
+                    response.extensions_mut().insert(provenance.clone());
+                }
+                if let Some(trace) = trace {
+                    trace.mark_cached();
+                }
+            }
+        }
+        Some(lookup)
+    }
+
+    /// Begins to record a response. `None` if the cache may not store it, or has it already.
+    pub fn record(
+        &self,
+        miss: Miss,
+        response: &mut Response<WasiBody>,
+        is_nested: bool,
+        is_bodiless: bool,
+    ) -> Option<Recorder> {
+        let provenance = miss.provenance(response.status(), response.headers())?;
+        if is_nested {
+            response.extensions_mut().insert(provenance);
+        }
+        let declared = is_bodiless.then(|| response.body().size_hint());
+        self.application.cache.record(miss, response.status(), response.headers(), declared)
+    }
+}
+
+#[derive(PartialEq, Eq)]
+pub struct RouteTarget {
+    pub service: usize,
+    /// The route as written in the manifest.
+    pub route: String,
+}
+
+impl RouteTarget {
+    /// The router of a manifest. `position` finds the index of a component's service.
+    pub fn router(
+        routes: Vec<Route>,
+        position: impl Fn(&str) -> Option<usize>,
+    ) -> Result<Router<RouteTarget>, RouteError> {
+        Router::new(routes.into_iter().filter_map(|Route { pattern, component }| {
+            let service = position(&component)?;
+            Some((pattern.clone(), RouteTarget { service, route: pattern }))
+        }))
+    }
+}
+
+/// Whether a guest has sent the request. Then its response carries its
+/// `Provenance`.
+fn is_nested(parts: &Parts) -> bool {
+    parts.extensions.get::<NestedRequest>().is_some()
+}
+
+/// Refuses a request whose client has left too many responses unread meanwhile.
+fn check_unread(request: &Parts) -> Result<(), RequestError> {
+    match request.extensions.get::<Unread>().is_some_and(Unread::is_too_much) {
+        true => Err(RequestError::Unread),
+        false => Ok(()),
+    }
+}
+
+/// Records the outcome of a response once it has ended. If the outcome fails the canary, the canary serves no further
+/// requests. The supervisor, which gets `events`, then ends the trial and records that.
+fn record_outcome(
+    trial: Trial,
+    component: &str,
+    events: &Sender<DeploymentEvent>,
+    status: StatusCode,
+) -> impl FnOnce(ResponseEnd) + Send + use<> {
+    let (events, component) = (events.clone(), component.to_owned());
+    move |end| {
+        let digest = trial.digest();
+        if let Some(reason) = trial.record(status.is_server_error(), end) {
+            // The supervisor has gone only while the host stops.
+            let _ = events.send(DeploymentEvent::CanaryFailed { component, digest, reason });
+        }
     }
 }

@@ -8,30 +8,29 @@
 //! and Hahne). So clients that take all they can leave as many free as each of them has, and another client need not
 //! wait.
 
-mod client;
-mod client_bytes;
 mod permits;
 mod queue;
 mod reports;
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::select_all;
 use tokio::time::Instant;
 
-pub use self::client_bytes::{BytesByClient, ClientBytes, ClientUsage};
-pub use self::permits::Permit;
-pub use self::reports::{CountedWaiter, REPORT_INTERVAL};
-
-use self::client::{Client, ClientQuota};
 use self::permits::Permits;
 use self::queue::Bounds;
 use self::reports::PermitStats;
 use crate::shared_map::SharedMap;
+
+pub use self::permits::Permit;
+pub use self::reports::{CountedWaiter, REPORT_INTERVAL};
+
+/// The host itself.
+pub const HOST: ClientKeys = [None; 3];
 
 /// A property that identifies a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,9 +46,6 @@ pub enum ClientKey {
 /// The keys of one request's client: network, site and credential. Each has a quota. So an address with many
 /// credentials gets one share only, and so does a credential or a site with many addresses. The host itself has no key.
 pub type ClientKeys = [Option<ClientKey>; 3];
-
-/// The host itself.
-pub const HOST: ClientKeys = [None; 3];
 
 /// Permits for concurrent work.
 #[derive(Debug)]
@@ -211,6 +207,138 @@ impl Report {
         if self.is_current() {
             self.reports.report();
         }
+    }
+}
+
+/// The part of a limit that one key of a client may have.
+#[derive(Debug)]
+pub struct ClientQuota {
+    permits: usize,
+    taken: AtomicUsize,
+    /// Callers in the queue, which is locked while this changes.
+    queued: AtomicUsize,
+    /// Reports of callers that wait because the quota has no free permit, even if the limit has.
+    pub reports: Arc<PermitStats>,
+    /// The memory of the key's requests.
+    bytes: Arc<AtomicU64>,
+}
+
+/// The quotas of a client, one for each of its keys.
+#[derive(Clone, Debug)]
+pub struct Client(pub [Option<Arc<ClientQuota>>; 3]);
+
+impl ClientQuota {
+    pub fn new(permits: usize, bytes: Arc<AtomicU64>) -> Self {
+        Self { permits, taken: AtomicUsize::new(0), queued: AtomicUsize::new(0), reports: Arc::default(), bytes }
+    }
+
+    fn try_take(&self, free: usize) -> bool {
+        let take = |taken: usize| (taken < self.permits && taken <= free).then_some(taken + 1);
+        self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok()
+    }
+
+    fn give_back(&self) {
+        self.taken.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Client {
+    /// Takes a permit of each quota. False if a quota has none left, or has more taken than the limit has `free`.
+    pub fn try_take(&self, free: usize) -> bool {
+        for (taken, share) in self.shares().enumerate() {
+            if !share.try_take(free) {
+                self.shares().take(taken).for_each(|share| share.give_back());
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Gives a permit of each quota back. The caller gives the limit's permit back afterwards, which serves the queue.
+    pub fn give_back(&self) {
+        self.shares().for_each(|share| share.give_back());
+    }
+
+    /// A quota without a free permit.
+    pub fn full_share(&self) -> Option<&ClientQuota> {
+        self.shares().map(|share| &**share).find(|share| share.taken.load(Ordering::Acquire) >= share.permits)
+    }
+
+    /// Whether the client may take one more of the limit's `free` permits.
+    pub fn may_take(&self, free: usize) -> bool {
+        self.full_share().is_none() && self.taken() <= free
+    }
+
+    /// How many permits the client has. Of its keys, the one with the most counts: an address counts those of all its
+    /// credentials, and a credential those of all its addresses. The host itself has no quota, and so none.
+    pub fn taken(&self) -> usize {
+        self.shares().map(|share| share.taken.load(Ordering::Acquire)).max().unwrap_or(0)
+    }
+
+    /// How many of the client's callers are in the queue.
+    pub fn queued(&self) -> usize {
+        self.shares().map(|share| share.queued.load(Ordering::Relaxed)).max().unwrap_or(0)
+    }
+
+    pub fn enter_queue(&self) {
+        for share in self.shares() {
+            share.queued.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub fn leave_queue(&self) {
+        for share in self.shares() {
+            share.queued.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    pub fn bytes(&self) -> ClientBytes {
+        ClientBytes(self.0.each_ref().map(|share| share.as_ref().map(|share| share.bytes.clone())))
+    }
+
+    /// Whether both have the same quotas.
+    pub fn is(&self, other: &Self) -> bool {
+        let pointers = |client: &Self| client.0.each_ref().map(|share| share.as_ref().map(Arc::as_ptr));
+        pointers(self) == pointers(other)
+    }
+
+    fn shares(&self) -> impl Iterator<Item = &Arc<ClientQuota>> {
+        self.0.iter().flatten()
+    }
+}
+
+/// Bytes by client key, for all limits of a host.
+pub type BytesByClient = SharedMap<ClientKey, AtomicU64>;
+
+/// The usage of a request's client.
+pub trait ClientUsage: Send + Sync {
+    /// The memory of the client.
+    fn client_bytes(&self) -> ClientBytes;
+}
+
+/// The memory of one client's requests, for each of its keys. It is stored with the quotas of the client's permits, so
+/// that a request needs no second look-up. The default is for the host itself, which no key counts.
+#[derive(Clone, Debug, Default)]
+pub struct ClientBytes(pub(super) [Option<Arc<AtomicU64>>; 3]);
+
+impl ClientBytes {
+    pub fn add(&self, bytes: u64) {
+        for of_key in self.0.iter().flatten() {
+            of_key.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    pub fn subtract(&self, bytes: u64) {
+        for of_key in self.0.iter().flatten() {
+            of_key.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// The client's bytes, if it has others than the `own` of one request; otherwise 0. Of its keys, the one with the
+    /// most counts.
+    pub fn with_others(&self, own: u64) -> u64 {
+        let of_keys = self.0.iter().flatten().map(|of_key| of_key.load(Ordering::Relaxed));
+        of_keys.filter(|bytes| *bytes > own).max().unwrap_or(0)
     }
 }
 

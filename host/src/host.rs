@@ -32,8 +32,8 @@ use crate::response_cache::{CacheCounters, ResponseCache};
 use crate::runtime::Runtime;
 use crate::secrets::Secrets;
 use crate::serving_threads::ServingThreads;
+use crate::serving_threads::StopDeadline;
 use crate::shard::{self, Shard, ShardOptions};
-use crate::stop::StopDeadline;
 use crate::store::{Backend, Engine};
 use crate::trace::Tracer;
 

@@ -1,21 +1,18 @@
 //! The permit of one request's instance. An instance that waits for its client is *stalled*: it yields its permit to
 //! other requests and holds a stalled permit instead (decision 0060).
 
-mod yielded_permits;
-
+use std::collections::HashMap;
 use std::future::pending;
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, oneshot};
 
-pub use self::yielded_permits::StalledPermits;
-
-use self::yielded_permits::YieldedPermit;
 use crate::concurrency_limit::{
-    ClientBytes, ClientKeys, ClientUsage, CountedWaiter, Permit, REPORT_INTERVAL, WaitQueue,
+    ClientBytes, ClientKey, ClientKeys, ClientUsage, CountedWaiter, Permit, REPORT_INTERVAL, WaitQueue,
 };
 
 /// How many instances of all components may be stalled, unless an option of the host says otherwise.
@@ -304,6 +301,166 @@ impl ClientUsage for InstancePermit {
             PermitState::Stalled(_, wait_queue) => wait_queue.client_bytes(),
             PermitState::Released => ClientBytes::default(),
         }
+    }
+}
+
+/// The stalled permits of a host.
+pub struct StalledPermits {
+    size: usize,
+    table: Mutex<PermitTable>,
+    /// Notified when a permit is given back.
+    freed: Notify,
+}
+
+#[derive(Default)]
+struct PermitTable {
+    next: u64,
+    taken: HashMap<u64, Taken>,
+}
+
+struct Taken {
+    client: Option<ClientKey>,
+    wait: Wait,
+}
+
+/// Whether an instance waits for its client.
+enum Wait {
+    No,
+    /// The number of the wait, and the channel that asks the instance to end.
+    Since(u64, oneshot::Sender<()>),
+    /// The host has asked the instance to end.
+    Ended,
+}
+
+/// One instance's stalled permit. Dropping it gives the permit back.
+pub struct YieldedPermit {
+    permits: Arc<StalledPermits>,
+    pub number: u64,
+}
+
+/// The wait of a stalled instance for its client. Only during this wait may another client end the instance.
+pub struct StalledWait<'a> {
+    permits: &'a StalledPermits,
+    number: u64,
+    ended: oneshot::Receiver<()>,
+}
+
+impl StalledPermits {
+    pub fn new(size: usize) -> Arc<Self> {
+        Arc::new(Self { size, table: Mutex::default(), freed: Notify::new() })
+    }
+
+    pub fn taken(&self) -> usize {
+        self.table().taken.len()
+    }
+
+    pub fn try_take(self: &Arc<Self>, client: ClientKeys) -> Option<YieldedPermit> {
+        let mut table = self.table();
+        if table.taken.len() >= self.size {
+            return None;
+        }
+        let number = table.next();
+        table.taken.insert(number, Taken { client: key(client), wait: Wait::No });
+        Some(YieldedPermit { permits: self.clone(), number })
+    }
+
+    /// Takes a permit once one is free.
+    pub async fn take(self: &Arc<Self>, client: ClientKeys) -> YieldedPermit {
+        loop {
+            let mut freed = pin!(self.freed.notified());
+            // Enabled before the check, so that each waiting caller gets the notification of a permit of its own.
+            freed.as_mut().enable();
+            if let Some(permit) = self.try_take(client) {
+                return permit;
+            }
+            freed.await;
+        }
+    }
+
+    /// Begins a wait of the instance with this permit for its client. The wait ends at once if the host has asked the
+    /// instance to end before.
+    pub fn begin_wait(&self, number: u64) -> StalledWait<'_> {
+        let (sender, ended) = oneshot::channel();
+        let mut table = self.table();
+        let since = table.next();
+        if let Some(taken) = table.taken.get_mut(&number)
+            && !matches!(taken.wait, Wait::Ended)
+        {
+            taken.wait = Wait::Since(since, sender);
+        }
+        StalledWait { permits: self, number, ended }
+    }
+
+    /// How many permits a client has.
+    pub fn taken_by(&self, client: ClientKeys) -> usize {
+        let client = key(client);
+        self.table().taken.values().filter(|taken| taken.client == client).count()
+    }
+
+    /// Ends one waiting instance, the longest waiting one of the client that has the most permits, if these are more
+    /// than `client` has. Returns whether an instance was ended.
+    pub fn end_one_for(&self, client: ClientKeys) -> bool {
+        let mut table = self.table();
+        let mut counts: HashMap<Option<ClientKey>, usize> = HashMap::new();
+        for taken in table.taken.values().filter(|taken| !matches!(taken.wait, Wait::Ended)) {
+            *counts.entry(taken.client).or_default() += 1;
+        }
+        let own = counts.get(&key(client)).copied().unwrap_or(0);
+        let waits = table.taken.iter().filter_map(|(number, taken)| match &taken.wait {
+            Wait::Since(since, _) => {
+                let count = counts.get(&taken.client).copied().unwrap_or(0);
+                Some((count, std::cmp::Reverse(*since), *number))
+            }
+            Wait::No | Wait::Ended => None,
+        });
+        let Some((_, _, number)) = waits.max().filter(|(count, ..)| *count > own) else { return false };
+        if let Some(taken) = table.taken.get_mut(&number)
+            && let Wait::Since(_, sender) = std::mem::replace(&mut taken.wait, Wait::Ended)
+        {
+            let _ = sender.send(());
+        }
+        true
+    }
+
+    fn table(&self) -> MutexGuard<'_, PermitTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PermitTable {
+    fn next(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+}
+
+/// The client of a permit: a site if there is one, because a site's addresses cost nothing, or else an address.
+fn key([network, site, _]: ClientKeys) -> Option<ClientKey> {
+    site.or(network)
+}
+
+impl StalledWait<'_> {
+    /// Returns once the instance has to end.
+    pub async fn ended(&mut self) {
+        // An instance that was asked to end before has no sender.
+        let _ = (&mut self.ended).await;
+    }
+}
+
+impl Drop for StalledWait<'_> {
+    fn drop(&mut self) {
+        if let Some(taken) = self.permits.table().taken.get_mut(&self.number)
+            && !matches!(taken.wait, Wait::Ended)
+        {
+            taken.wait = Wait::No;
+        }
+    }
+}
+
+impl Drop for YieldedPermit {
+    fn drop(&mut self) {
+        self.permits.table().taken.remove(&self.number);
+        self.permits.freed.notify_one();
     }
 }
 

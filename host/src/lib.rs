@@ -34,7 +34,6 @@
 //! | `manifest` | `spin.toml` |
 //! | `runtime` | the wasmtime engine and the cache of compiled code |
 //! | `deploy` | decides which revision a service gets, also after a restart |
-//! | `deployment_event` | the events for the supervisor of `deploy` |
 //! | `maintenance` | the periodic requests of the host to components |
 //! | `admin` | the operator's listener: status, metrics, swaps |
 //! | `metrics`, `trace` | counters, and the spans of single requests |
@@ -51,7 +50,8 @@
 //! | `memory_budget` | the memory of caches, responses, uploads over HTTP/2 and guests together |
 //! | `read_bounds` | limits on the bytes read of a connection in one turn, and without a head or data |
 //! | `machine` | the memory and the processors that the process can have |
-//! | `digest`, `memory`, `random`, `stop` | digests of components, the allocator, random tokens, the stop signal |
+//! | `serving_threads` | the stop signal, and the threads that have ended or panicked |
+//! | `digest`, `memory`, `random` | digests of components, the allocator, random tokens |
 
 mod acceptor;
 pub mod access_log;
@@ -71,11 +71,9 @@ mod connection;
 mod cpu_scheduler;
 mod credentials;
 pub mod deploy;
-mod deployment_event;
 mod digest;
 mod guest;
 mod host;
-mod host_and_port;
 pub mod imports;
 pub mod ingress;
 mod instance_permit;
@@ -106,7 +104,6 @@ pub mod send_buffer;
 mod serving_threads;
 mod shard;
 mod shared_map;
-mod stop;
 pub mod store;
 pub mod trace;
 mod upload_wait;

@@ -4,8 +4,7 @@ use http::header::HOST;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, Method, Uri, Version};
 
-use crate::host_and_port::is_host_and_port;
-use crate::ingress::RequestOrigin;
+use crate::ingress::{RequestOrigin, is_host_and_port};
 
 /// The request's URI with the scheme and the authority that the client addressed, because guests do not see the `Host`
 /// header. The request's origin takes precedence over the client's own headers. An error is a sentence for the client.

@@ -3,8 +3,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
-use crate::stop::StopSignal;
+use tokio::sync::watch;
 
 /// The names of the threads that have ended while the host serves, and of the threads whose last turn has panicked.
 #[derive(Clone, Debug, Default)]
@@ -70,6 +71,12 @@ impl Drop for ServingThread {
         }
     }
 }
+
+/// The time when the host breaks off unfinished work. `None` while the host runs.
+pub type StopDeadline = Option<Instant>;
+
+/// Each thread that serves clients has one. It is closed when the host is dropped.
+pub type StopSignal = watch::Receiver<StopDeadline>;
 
 #[cfg(test)]
 mod tests {

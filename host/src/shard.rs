@@ -21,7 +21,7 @@ use crate::busy_poll::{self, PollingTime};
 use crate::connection;
 use crate::ingress::Accepted;
 use crate::serving_threads::ServingThreads;
-use crate::stop::StopSignal;
+use crate::serving_threads::StopSignal;
 
 pub enum Job {
     Connection(Box<Accepted>),

@@ -11,8 +11,6 @@ mod area;
 mod breaker;
 mod by_value;
 mod canary;
-mod canary_stats;
-mod capabilities;
 mod guest_call;
 mod instance_limits;
 mod lease;
@@ -25,7 +23,7 @@ mod unfinished_bodies;
 
 pub use area::{AreaError, Description};
 pub use breaker::Health;
-pub use canary::{Canary, CanaryPolicy, Verdict};
+pub use canary::{Canary, CanaryPolicy, DeploymentEvent, Verdict};
 pub use guest_call::{CallError, GuestCall};
 pub use lease::{Lease, ResponseEnd};
 pub use response_body::GuestBody;

@@ -6,14 +6,13 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use tokio::time::error::Elapsed;
-use wasmtime::component::InstancePre;
+use wasmtime::component::{self, InstancePre};
 use wasmtime_wasi_http::handler::ProxyPre;
 use wasmtime_wasi_http::{p2, p3};
 
 use super::area::{self, AreaError, Description};
 use super::breaker::{Breakers, Health};
 use super::by_value::ByValueExport;
-use super::capabilities;
 use super::pool::{InstancePool, InstanceTemplate};
 use crate::digest::Digest;
 use crate::guest::{Guest, GuestBounds, GuestLog, GuestState, OutboundHooks};
@@ -27,6 +26,12 @@ use crate::store::{Backend, StoreError};
 
 /// The time limit of a component's description and check.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The interfaces of a key-value store, without their versions.
+const KEY_VALUE: [&str; 3] = ["wasi:keyvalue/store", "spin:key-value/key-value", "fermyon:spin/key-value"];
+
+/// The interfaces through which a component sends requests.
+const OUTBOUND: [&str; 2] = ["wasi:http/client", "wasi:http/outgoing-handler"];
 
 /// A version of a component. It lives as long as a service or a lease holds it.
 pub struct Revision {
@@ -157,7 +162,7 @@ impl Revision {
     fn new(context: LoadContext<'_>, code: LinkedCode, number: u64) -> Result<Self, LoadError> {
         let LoadContext { runtime, component, backends, outbound, metrics, memory } = context;
         let id = || component.id.clone();
-        if let Some((import, remedy)) = capabilities::check_imports(code.pre.component(), component) {
+        if let Some((import, remedy)) = check_imports(code.pre.component(), component) {
             return Err(LoadError::NotGranted { id: id(), import, remedy });
         }
         let guest_log =
@@ -257,4 +262,24 @@ impl Revision {
     pub(crate) fn revive(&self) {
         self.pools.iter().for_each(|pool| pool.revive());
     }
+}
+
+/// The first import without the grant that it needs, and a remedy for the operator.
+///
+/// WASI's interfaces for files and sockets need no grant. Standard libraries import them even if the program does not
+/// use them, and the host offers no files or sockets there.
+fn check_imports(code: &component::Component, component: &Component) -> Option<(String, &'static str)> {
+    let has_store = component.grants.labels().next().is_some();
+    let imports = code.component_type();
+    let mut names = imports.imports(code.engine()).map(|(name, _)| name.to_owned());
+    names.find_map(|name| {
+        let interface = name.split_once('@').map_or(&*name, |(interface, _)| interface);
+        if KEY_VALUE.contains(&interface) && !has_store {
+            Some((name, "name a store in `key_value_stores`, or use a component without it"))
+        } else if OUTBOUND.contains(&interface) && !component.declares_outbound {
+            Some((name, "name hosts in `allowed_outbound_hosts`, or write `[]` there to deny it every request"))
+        } else {
+            None
+        }
+    })
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::time::Instant;
 
+use super::canary::CanaryStats;
 use super::canary::{Canary, CanaryPolicy};
-use super::canary_stats::CanaryStats;
 use super::instance_limits::{InstanceLimits, ReplacedLimits};
 use super::lease::{Lease, ResponseEnd};
 use super::revision::Revision;

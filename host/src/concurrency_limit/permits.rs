@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use super::client::Client;
+use super::Client;
 use super::queue::{Bounds, Full, PermitQueue};
 use super::reports::{PermitStats, REPORT_INTERVAL};
 

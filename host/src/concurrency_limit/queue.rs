@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::client::Client;
+use super::Client;
 
 /// How many callers may wait.
 #[derive(Clone, Copy, Debug)]

@@ -21,7 +21,7 @@ use super::{BODY_TIMEOUT, BUFFERS_KEPT, HEAD_TIMEOUT, MAX_HEADERS, TIME_TO_SEND,
 use crate::ingress::IdleConnection;
 use crate::read_bounds::{OverheadMeter, begin_turn};
 use crate::send_buffer::{BelowMinRate, MinRateMonitor, Progress};
-use crate::stop::StopSignal;
+use crate::serving_threads::StopSignal;
 
 /// How often the host checks whether the client of a request in flight has gone. hyper does not see it while pipelined
 /// bytes wait for that request's end.

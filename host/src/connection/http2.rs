@@ -23,7 +23,7 @@ use super::{BUFFERS_KEPT, HEAD_TIMEOUT, TooLate, in_time, stopping};
 use crate::ingress::ReceiveBounds;
 use crate::read_bounds::begin_turn;
 use crate::send_buffer::{BodyProgress, MinRateMonitor};
-use crate::stop::StopSignal;
+use crate::serving_threads::StopSignal;
 
 /// Streams that a client may open and reset in one poll of the connection before the host serves them. A proxy's bound
 /// is for all of its clients.

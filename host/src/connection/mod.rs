@@ -36,7 +36,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::application::Application;
 use crate::balance::{Balance, Handover};
 use crate::ingress::{Accepted, ConnectionPermits, HTTP2, IdleConnection, Peer};
-use crate::stop::StopSignal;
+use crate::serving_threads::StopSignal;
 use service::Connection;
 use socket::{ClientSocket, ClientStream};
 

@@ -1,28 +1,34 @@
-//! Swaps and rollbacks, from the request to the replaced pointer.
+//! Swaps, rollbacks and trials of canaries, from the request to the replaced pointer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
 
 use super::audit::{Action, AuditEntry, AuditOutcome, AuditRecord};
-use super::expected::Expected;
 use super::files::{Deployments, completed, io_error};
-use super::fleet::{Fleet, FleetHost};
-use super::planned_change::FleetChange;
+use super::fleet::{Fleet, FleetHost, check_left_out};
+use super::fleet_change::FleetChange;
 use super::record::RecordEntry;
-use super::reload_record::ReloadRecord;
+use super::reload::ReloadRecord;
 use super::stop_phase::{StopPhase, StopPhases};
-use super::{DeployError, DeployReport, SwapRequest, pending_change, service_of};
+use super::{DeployError, DeployReport, HOST, SwapRequest, background, service_of};
 use crate::application::Application;
 use crate::bounded_file::read_component;
-use crate::component::{ComponentService, Revision};
-use crate::deployment_event::DeploymentEvent;
+use crate::component::DeploymentEvent;
+use crate::component::{
+    ActiveRevisions, Artifact, ComponentService, LoadContext, LoadError, Revision, Settings, Verdict,
+};
 use crate::digest::Digest;
 use crate::imports::outbound::OutboundFactory;
 use crate::memory_budget::{MemoryBudget, MemoryDivision};
 use crate::runtime::Runtime;
 use crate::secrets::Secrets;
+
+/// After one of these actions, a component is not on trial.
+const ENDS: [Action; 4] = [Action::Swap, Action::Promote, Action::Rollback, Action::Supersede];
 
 /// Deploys components to the services of an application.
 pub struct Deployer {
@@ -135,7 +141,7 @@ impl Deployer {
 
     fn try_swap(&self, request: &SwapRequest, digest: Digest, action: Action) -> Result<DeployReport, DeployError> {
         let service = self.service(&request.component)?;
-        pending_change::check_left_out(&request.without, self.fleet.as_deref())?;
+        check_left_out(&request.without, self.fleet.as_deref())?;
         let lock_for_change = || {
             let state = self.lock_for_change(service)?;
             let deployment = service.deployment();
@@ -403,5 +409,198 @@ impl Deployer {
     /// Whether this host cannot serve the same components as the other hosts.
     pub fn is_behind_fleet(&self) -> bool {
         self.fleet.as_ref().is_some_and(|fleet| fleet.report().problem.is_some())
+    }
+
+    /// Compiles and checks a component with the service's present settings. Blocks until that is done, or until the
+    /// host has come to `end`.
+    pub(super) fn load(
+        &self,
+        service: &ComponentService,
+        wasm: Bytes,
+        origin: &'static str,
+        end: StopPhase,
+    ) -> Result<Arc<Revision>, DeployError> {
+        let settings = service.deployment().settings.clone();
+        let load =
+            move |context: LoadContext<'_>, number| Revision::load(context, &Artifact { wasm: &wasm, origin }, number);
+        let loaded = self.make(service, settings, end, load)?;
+        loaded.check_replaces(service.id(), &service.current())?;
+        Ok(Arc::new(loaded))
+    }
+
+    /// Makes a revision of the service with these settings.
+    pub(super) fn make(
+        &self,
+        service: &ComponentService,
+        settings: Arc<Settings>,
+        end: StopPhase,
+        make: impl FnOnce(LoadContext<'_>, u64) -> Result<Revision, LoadError> + Send + 'static,
+    ) -> Result<Revision, DeployError> {
+        let (runtime, application, memory) = (self.runtime.clone(), self.application().clone(), self.memory.clone());
+        let (id, number) = (service.id().to_owned(), service.next_number());
+        let made = background::run(&self.phases, end, move || {
+            let metrics = service_of(&application, &id)?.metrics();
+            let Settings { component, outbound, .. } = &*settings;
+            let (backends, outbound) = (application.backends(), outbound.as_ref());
+            let context = LoadContext { runtime: &runtime, component, backends, outbound, metrics, memory: &memory };
+            Ok(make(context, number)?)
+        });
+        let made = made.map_err(|source| DeployError::Io { subject: "a thread to compile on", source })?;
+        made.ok_or(DeployError::Stopping)?
+    }
+
+    /// Records the end of trials that the host's last stop ended. Without other hosts, only the audit log has the
+    /// canary: the record of active components does not.
+    pub(super) fn log_interrupted_trials(&self) {
+        if self.fleet.is_some() || self.state().files.are_read_only() {
+            return;
+        }
+        let lines = self.recent_changes(usize::MAX).unwrap_or_default();
+        for service in self.application().services() {
+            let of_service =
+                lines.iter().filter(|line| line.component.as_deref() == Some(service.id()) && line.is_done());
+            let last =
+                of_service.into_iter().find(|line| line.is(Action::Canary) || ENDS.iter().any(|end| line.is(*end)));
+            let Some(last) = last.filter(|last| last.is(Action::Canary)) else { continue };
+            let mut state = self.state();
+            let deployment = service.deployment();
+            // Another trial may have begun meanwhile.
+            if deployment.canary.is_some() {
+                continue;
+            }
+            let digest = last.digest.as_deref().and_then(|digest| digest.parse().ok());
+            let reason = "the host was started anew during the trial";
+            tracing::warn!(component = service.id(), digest = last.digest, reason, "the canary was rolled back");
+            let line = completed(HOST, Action::Rollback, service.id(), deployment.current.digest, digest);
+            if let Err(error) = state.files.log(&AuditEntry { reason: Some(reason), ..line }) {
+                tracing::error!(%error, "a canary was rolled back, and the audit log does not say so");
+            }
+        }
+    }
+
+    /// Makes the canary the active component.
+    pub fn promote(&self, component: &str, by: &str, expected: Option<&Expected>) -> Result<DeployReport, DeployError> {
+        let outcome = self.try_promote(component, by, expected);
+        self.log_refusal(&outcome, by, Action::Promote, component, None);
+        outcome
+    }
+
+    fn try_promote(&self, component: &str, by: &str, expected: Option<&Expected>) -> Result<DeployReport, DeployError> {
+        if let Some(fleet) = &self.fleet {
+            return match self.is_open() {
+                true => self.promote_in_fleet(fleet, component, by, expected),
+                false => Err(DeployError::Stopping),
+            };
+        }
+        let started = Instant::now();
+        let service = self.service(component)?;
+        let mut state = self.state();
+        if !self.is_open() {
+            return Err(DeployError::Stopping);
+        }
+        let deployment = service.deployment();
+        Expected::check(expected, component, &Expected::of(&deployment))?;
+        let no_canary = || DeployError::NoCanary(component.to_owned());
+        let canary = deployment.canary.as_ref().ok_or_else(no_canary)?;
+        if !canary.conclude() {
+            return Err(no_canary());
+        }
+        if let Err(error) = self.install(&mut state.files, service, &canary.revision, by, Action::Promote) {
+            // Otherwise the trial would never end.
+            service.end_trial(&canary.revision.digest);
+            return Err(DeployError::TrialEnded { component: component.to_owned(), source: Box::new(error) });
+        }
+        let previous = service.deployment().previous.as_ref().map(|previous| previous.digest);
+        Ok(DeployReport { previous, ..self.report(service, &canary.revision, started) })
+    }
+
+    /// Ends the trial of each canary that has failed, for example because its clients had to wait. Promotes each canary
+    /// that has passed at the end of its window. Returns how long to wait before the next call.
+    pub(super) fn end_trials(&self) -> Option<Duration> {
+        /// How soon to check again: a response that does not end causes no event.
+        const RECHECK: Duration = Duration::from_secs(1);
+        let mut next: Option<Duration> = None;
+        for service in self.application().services() {
+            let deployment = service.deployment();
+            let Some(canary) = &deployment.canary else { continue };
+            if let Some(reason) = canary.fail_by_verdict() {
+                self.canary_failed(service.id(), canary.revision.digest, &reason);
+                continue;
+            }
+            if let Some(missing) = canary.take_shortage() {
+                tracing::warn!(
+                    component = service.id(),
+                    missing,
+                    "the canary's window is over, and too few requests have come for a verdict: it stays on trial until \
+                     they have; `hexad promote` or `hexad rollback` ends it now"
+                );
+            }
+            let wait = canary.ends_at().saturating_duration_since(Instant::now());
+            if wait.is_zero() && canary.verdict() == Verdict::Passed {
+                match self.try_promote(service.id(), HOST, Some(&Expected::of(&deployment))) {
+                    Ok(_) => continue,
+                    // Another host was faster.
+                    Err(DeployError::NoCanary(_) | DeployError::Changed(_)) if self.fleet.is_some() => continue,
+                    Err(error) => {
+                        tracing::warn!(component = service.id(), %error, "the canary passed, and its promotion failed");
+                    }
+                }
+                if self.fleet.is_none() {
+                    continue;
+                }
+            }
+            let wait = if wait.is_zero() { RECHECK } else { wait.min(RECHECK) };
+            next = Some(next.map_or(wait, |next| next.min(wait)));
+        }
+        next
+    }
+
+    pub(super) fn canary_failed(&self, component: &str, digest: Digest, reason: &str) {
+        tracing::warn!(component, %digest, reason, "the canary was rolled back");
+        if let Some(fleet) = &self.fleet {
+            if let Err(error) = self.fail_canary_in_fleet(fleet, component, digest, reason) {
+                // The follower reports the failure once the store is available again.
+                tracing::warn!(component, %error, "the other hosts do not know yet that the canary failed");
+            }
+            return;
+        }
+        let Ok(service) = self.service(component) else { return };
+        let mut state = self.state();
+        let deployment = service.deployment();
+        if deployment.canary.as_ref().is_none_or(|canary| canary.revision.digest != digest) {
+            // An operator was faster.
+            return;
+        }
+        let current = deployment.current.digest;
+        let line = completed(HOST, Action::Rollback, component, current, Some(digest));
+        if let Err(error) = state.files.log(&AuditEntry { reason: Some(reason), ..line }) {
+            tracing::error!(%error, "a canary was rolled back, and the audit log does not say so");
+        }
+        service.end_trial(&digest);
+        self.prune(&state.files);
+    }
+}
+
+/// The digests that a service serves. An operator can make a change conditional on them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    pub current: Digest,
+    /// The component on trial.
+    pub canary: Option<Digest>,
+}
+
+impl Expected {
+    /// The digests that this host serves.
+    pub(super) fn of(deployment: &ActiveRevisions) -> Self {
+        let canary = deployment.canary.as_ref().map(|canary| canary.revision.digest);
+        Self { current: deployment.current.digest, canary }
+    }
+
+    /// Refuses a change of `component` if digests are expected and `present` differs from them.
+    pub(super) fn check(expected: Option<&Self>, component: &str, present: &Self) -> Result<(), DeployError> {
+        match expected.is_none_or(|expected| expected == present) {
+            true => Ok(()),
+            false => Err(DeployError::Changed(component.to_owned())),
+        }
     }
 }

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::artifacts::Artifacts;
 use super::audit::{Action, Audit, AuditEntry, AuditOutcome};
-use super::fleet::{Fleet, ServingEntry};
+use super::fleet::{Fleet, ServingEntry, Signed, own_or_fetched};
 use super::policy::{PolicyError, Signature, Trust, TrustPolicy, Untrusted};
 use super::record::{Choice, RecordEntry, Records};
-use super::stored_component::{self, Signed};
 use super::transfer::{FOLDER, RECORD};
 use super::{DeployError, HOST};
 use crate::bounded_file::read_component;
@@ -222,7 +221,7 @@ impl Deployments {
         let (digest, path) = (&entry.digest, self.artifacts.path(&entry.digest));
         let is_trusted = |(wasm, signature): &Signed| self.policy.admit(wasm, digest, signature.as_ref()).is_ok();
         let own = self.read_signed(digest);
-        let (wasm, signature) = stored_component::own_or_fetched(own, is_trusted, || fleet.fetch(digest))?;
+        let (wasm, signature) = own_or_fetched(own, is_trusted, || fleet.fetch(digest))?;
         self.keep(digest, &wasm, signature.as_ref())?;
         self.admit_at_start(&component.id, &path, &wasm, digest)?;
         let source = read_component(&component.source).ok().as_deref().map(Digest::of);

@@ -1,4 +1,7 @@
 //! The hosts that share a store: the record of the components that they serve, their reports, and this host.
+//!
+//! A host changes the record by compare-and-swap. If the reply to a change is lost, the host looks for the change in the
+//! record or makes it again. It never reports such a change as one that did not take place.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,24 +10,32 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::DeployError;
 use super::audit::Action;
-use super::expected::Expected;
+use super::deployer::Expected;
 use super::policy::Signature;
 use super::stop_phase::StopPhases;
-use super::{DeployError, stored_component};
-use crate::bounded_file;
 use crate::component::{CanaryPolicy, Revision, Settings};
 use crate::digest::Digest;
 use crate::manifest::{MAX_BYTES, resolved_digest};
-use crate::random;
-use crate::store::Watch;
-use crate::store::postgres::{FleetStore, HostRow};
+use crate::store::postgres::{FleetStore, HostRow, ServingRow};
+use crate::store::{ErrorKind, StoreError, Watch};
+use crate::{bounded_file, random};
 
 /// When a host has not reported for so long, the others do not wait for it. It reads the record before it serves again.
 pub const LIVE: Duration = Duration::from_secs(10);
 
 /// How long a prepared component is kept without a pending change.
 const KEEP_PREPARED: Duration = Duration::from_secs(120);
+
+/// How many of the last versions a record lists with their ids.
+const RECENT: usize = 32;
+
+/// How often the host tries one change without a reply.
+const MAX_UNKNOWN: u32 = 3;
+
+/// How long the host waits for the store, to find out an unknown outcome.
+const READ_BACK: Duration = Duration::from_secs(10);
 
 /// The components that all hosts serve. This is a stored format: unknown fields are ignored, new ones are optional.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -262,12 +273,12 @@ impl Fleet {
 
     /// Gives a component to all hosts.
     pub fn publish(&self, digest: &Digest, wasm: Vec<u8>, signature: Option<&Signature>) -> Result<(), DeployError> {
-        stored_component::publish(&self.store, digest, wasm, signature)
+        publish_to(&self.store, digest, wasm, signature)
     }
 
     /// Reads a component that a host has given to all.
     pub fn fetch(&self, digest: &Digest) -> Result<(Vec<u8>, Option<Signature>), DeployError> {
-        stored_component::fetch(&self.store, digest)
+        fetch_from(&self.store, digest)
     }
 
     pub fn keep_prepared(&self, component: &str, settings: Arc<Settings>, revision: Arc<Revision>) {
@@ -351,51 +362,229 @@ impl Fleet {
         let reason = report.problem.clone().unwrap_or_else(|| "it takes too long".to_owned());
         Err(DeployError::NotServedYet(reason))
     }
+
+    /// The version of the present record, and the record.
+    pub fn read(&self) -> Result<(i64, ServingRecord), DeployError> {
+        decode(&self.store.read().map_err(DeployError::Store)?)
+    }
+
+    /// Changes the record, and returns its new version. `change` gets the present record and returns lines for the
+    /// audit log. The host calls `change` again if another host was faster, or if a reply is lost.
+    ///
+    /// `Unconfirmed` if a reply is lost and the record cannot be read, or does not show whether the change was made.
+    pub fn update(
+        &self,
+        mut change: impl FnMut(&mut ServingRecord) -> Result<Vec<String>, DeployError>,
+    ) -> Result<i64, DeployError> {
+        let id = self.new_id()?;
+        let mut unknown = Unknown::default();
+        loop {
+            let read = match &unknown.pending {
+                None => self.read(),
+                Some(_) => self.store.read_within(READ_BACK).map_err(DeployError::Store).and_then(|read| decode(&read)),
+            };
+            let (record_version, mut record) = read.map_err(|error| unknown.refuse(error))?;
+            if let Some((record_version, _)) = record.recent.iter().find(|(_, recent)| **recent == id) {
+                self.followed.wake();
+                return Ok(*record_version);
+            }
+            unknown.settle(record_version, &record)?;
+            let lines = change(&mut record).map_err(|error| unknown.refuse(error))?;
+            record.id.clone_from(&id);
+            record.recent.insert(record_version + 1, id.clone());
+            while record.recent.len() > RECENT {
+                record.recent.pop_first();
+            }
+            let text = serde_json::to_string(&record)
+                .map_err(|error| DeployError::Store(StoreError::Engine(error.to_string().into())))?;
+            match self.store.replace(record_version, &text, &self.name, lines) {
+                Ok(Some(record_version)) => {
+                    self.followed.wake();
+                    return Ok(record_version);
+                }
+                // Another host was faster, or an earlier attempt of this change.
+                Ok(None) => {}
+                Err(error @ StoreError::Unknown { .. }) => {
+                    unknown.attempts += 1;
+                    unknown.pending = Some((record_version, error));
+                }
+                Err(error) => return Err(unknown.refuse(DeployError::Store(error))),
+            }
+        }
+    }
+
+    /// Fails if another host is deploying a component.
+    pub(super) fn check_no_other_change(&self, record: &ServingRecord, hosts: &[FleetHost]) -> Result<(), DeployError> {
+        let Some(other) = record.proposal.as_ref().filter(|other| other.host != self.instance) else { return Ok(()) };
+        match coordinator(other, hosts) {
+            None => Ok(()),
+            Some(host) => Err(DeployError::Fleet(format!(
+                "the host {} is deploying the component `{}`; try again when it is done",
+                host.name, other.component
+            ))),
+        }
+    }
+
+    /// Whether `without` has the host's name or instance. This host is never left out.
+    pub(super) fn leaves_out(&self, without: &[String], host: &FleetHost) -> bool {
+        host.instance != self.instance && without.iter().any(|name| *name == host.name || *name == host.instance)
+    }
+
+    /// Fails if a name matches no host that can be left out.
+    pub(super) fn check_known(&self, without: &[String], hosts: &[FleetHost]) -> Result<(), DeployError> {
+        for name in without {
+            if hosts.iter().any(|host| self.leaves_out(std::slice::from_ref(name), host)) {
+                continue;
+            }
+            let reason = match *name == self.name || *name == self.instance {
+                true => "a host that deploys a component cannot leave itself out; ask another host".to_owned(),
+                false => format!("there is no host `{}`; `hexad status` names them", name.escape_debug()),
+            };
+            return Err(DeployError::Fleet(reason));
+        }
+        Ok(())
+    }
+
+    /// Withdraws a pending change. If that fails, this host's reports say that it has abandoned the change.
+    pub(super) fn withdraw(&self, id: &str) {
+        let withdrawn = self.update(|record| match &record.proposal {
+            Some(proposal) if proposal.id == id => {
+                record.proposal = None;
+                Ok(Vec::new())
+            }
+            _ => Err(DeployError::Fleet("it is not there any more".to_owned())),
+        });
+        match withdrawn {
+            Ok(_) | Err(DeployError::Fleet(_)) => {}
+            Err(error) => {
+                tracing::debug!(%error, "a proposal was not withdrawn");
+                self.set_report(|report| report.given_up = Some(id.to_owned()));
+            }
+        }
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Attempts of a change whose replies were lost.
+#[derive(Default)]
+struct Unknown {
+    attempts: u32,
+    /// The version that the last attempt was to replace, and its error. `None` if it is certain that no attempt has
+    /// taken place or will.
+    pending: Option<(i64, StoreError)>,
+}
 
-    #[test]
-    fn a_report_of_before_is_known_by_its_key_and_a_process_that_is_gone_is_left_out_after_a_restart() {
-        let host = |instance: &str, name: Option<&str>, seconds| {
-            let report = name.map_or_else(String::new, |name| format!(r#","name":"{name}""#));
-            let report = format!(r#"{{"version":"1"{report}}}"#);
-            FleetHost::from(HostRow { instance: instance.to_owned(), age: Duration::from_secs(seconds), report })
-        };
-        let hosts = vec![
-            host("web#2", Some("web"), 60),
-            host("web#1", Some("web"), 1),
-            host("web#3", Some("web"), 2),
-            host("old", None, 70),
-            host("old", None, 80),
-            host("gone#1", Some("gone"), 90),
-        ];
-        let known = without_earlier_processes(hosts);
-        let known: Vec<_> = known.iter().map(|host| (&*host.instance, &*host.name)).collect();
-        assert_eq!(known, [("gone#1", "gone"), ("old", "old"), ("web#1", "web"), ("web#3", "web")]);
+impl Unknown {
+    /// The error of a change that the host cannot try again.
+    fn refuse(&self, error: DeployError) -> DeployError {
+        match &self.pending {
+            Some((_, lost)) => DeployError::Unconfirmed(lost.clone()),
+            None => error,
+        }
     }
 
-    #[test]
-    fn a_record_of_before_and_one_with_more_are_read() {
-        assert_eq!(serde_json::from_str::<ServingRecord>("{}").unwrap(), ServingRecord::default());
-        let recent = serde_json::from_str::<ServingRecord>(r#"{"recent":{"7":"00ff"}}"#).unwrap().recent;
-        assert_eq!(recent, BTreeMap::from([(7, "00ff".to_owned())]));
-        let golden = include_str!("golden/serving.json");
-        let record: ServingRecord = serde_json::from_str(golden).unwrap();
-        let entry = &record.components["package-registry"];
-        let (digest, previous) = (Digest::of(b"new"), Digest::of(b"old"));
-        assert_eq!((entry.digest, entry.previous, &*entry.by), (digest, Some(previous), "mia"));
-        let policy = entry.canary.as_ref().unwrap().policy();
-        assert_eq!((policy.percent, policy.window), (5.0, Duration::from_secs(60)));
-        assert_eq!(record.proposal.as_ref().unwrap().component, "admin");
-        assert_eq!(record.digests().len(), 4);
-        let again = serde_json::to_string(&record).unwrap();
-        assert_eq!(serde_json::from_str::<ServingRecord>(&again).unwrap(), record);
+    /// Whether the host can try the change again. The present record does not have this change.
+    fn settle(&mut self, record_version: i64, record: &ServingRecord) -> Result<(), DeployError> {
+        let Some((replaced, lost)) = &self.pending else { return Ok(()) };
+        // While the record stays the same, an attempt may still be in progress. The next one replaces the same version,
+        // so that at most one of them succeeds.
+        let may_follow = *replaced == record_version && self.attempts < MAX_UNKNOWN;
+        // Another change has replaced that version.
+        let is_settled = *replaced < record_version && record.recent.contains_key(&(replaced + 1));
+        if !may_follow && !is_settled {
+            return Err(DeployError::Unconfirmed(lost.clone()));
+        }
+        if is_settled {
+            self.pending = None;
+        }
+        Ok(())
     }
 }
+
+pub(super) fn decode(serving: &ServingRow) -> Result<(i64, ServingRecord), DeployError> {
+    let record = serde_json::from_str(&serving.record).map_err(|error| {
+        let reason = format!("what the hosts serve is written in a form that this hexad does not read: {error}");
+        DeployError::Store(StoreError::Engine(reason.into()))
+    })?;
+    Ok((serving.revision, record))
+}
+
+/// The live host that makes a pending change. Without one, any host may replace the change.
+fn coordinator<'a>(proposal: &PendingChange, hosts: &'a [FleetHost]) -> Option<&'a FleetHost> {
+    let mut live = hosts.iter().filter(|host| host.is_live());
+    live.find(|host| host.instance == proposal.host && host.report.given_up.as_ref() != Some(&proposal.id))
+}
+
+/// Only hosts of a fleet can be left out.
+pub(super) fn check_left_out(without: &[String], fleet: Option<&Fleet>) -> Result<(), DeployError> {
+    match without.is_empty() || fleet.is_some() {
+        true => Ok(()),
+        false => Err(DeployError::Fleet("no other host shares the store, so that none can be left out".to_owned())),
+    }
+}
+
+impl DeployError {
+    /// Whether the store is unavailable or the host stops. Either is no reason to refuse a component.
+    pub(super) fn is_passing(&self) -> bool {
+        match self {
+            Self::Store(error) => error.kind() != ErrorKind::Fault,
+            Self::Load(error) => error.store_error().is_some_and(|error| error.kind() != ErrorKind::Fault),
+            // The other hosts learn soon that this host has stopped.
+            Self::Stopping => true,
+            _ => false,
+        }
+    }
+}
+
+/// Publishes a component to the hosts of a store.
+pub fn publish_to(
+    store: &FleetStore,
+    digest: &Digest,
+    wasm: Vec<u8>,
+    signature: Option<&Signature>,
+) -> Result<(), DeployError> {
+    let signature = signature.map(|signature| signature.as_bytes().to_vec());
+    store.put_component(&digest.to_string(), wasm, signature).map_err(DeployError::Store)
+}
+
+/// Reads a component that a host has published.
+pub fn fetch_from(store: &FleetStore, digest: &Digest) -> Result<Signed, DeployError> {
+    let damaged = |reason: &str| {
+        let reason = format!("the component {digest} in the store {reason}; swap in a component anew");
+        DeployError::Store(StoreError::Engine(reason.into()))
+    };
+    let found = store.component(&digest.to_string()).map_err(DeployError::Store)?;
+    let (wasm, signature) = found.ok_or_else(|| damaged("is not there"))?;
+    if Digest::of(&wasm) != *digest {
+        return Err(damaged("has other bytes than its digest says"));
+    }
+    let signature =
+        signature.map(|bytes| Signature::from_bytes(&bytes).ok_or_else(|| damaged("has no usable signature")));
+    Ok((wasm, signature.transpose()?))
+}
+
+/// A component and its signature.
+pub type Signed = (Vec<u8>, Option<Signature>);
+
+/// The host's own copy of a component if it is trusted, otherwise the store's copy, which may have a newer signature.
+/// While the store is unavailable, an untrusted own copy is no substitute: the store's copy may be trusted.
+pub fn own_or_fetched(
+    own: Result<Signed, DeployError>,
+    is_trusted: impl FnOnce(&Signed) -> bool,
+    fetch: impl FnOnce() -> Result<Signed, DeployError>,
+) -> Result<Signed, DeployError> {
+    let own = match own {
+        Ok(own) if is_trusted(&own) => return Ok(own),
+        own => own,
+    };
+    match (fetch(), own) {
+        (Err(error), Ok(own)) if !error.is_passing() => Ok(own),
+        (fetched, _) => fetched,
+    }
+}
+
+#[cfg(test)]
+mod tests;

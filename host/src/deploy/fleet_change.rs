@@ -5,13 +5,13 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::audit::{Action, AuditEntry};
-use super::expected::Expected;
+use super::deployer::Expected;
 use super::files::completed;
-use super::fleet::{Fleet, FleetHost, PendingChange, ServingEntry, ServingRecord};
-use super::planned_change::FleetChange;
+use super::fleet::{CanaryEntry, Fleet, FleetHost, PendingChange, ServingEntry, ServingRecord};
+use super::policy::Signature;
 use super::stop_phase::StopPhase;
 use super::{DeployError, DeployReport, Deployer, HOST};
-use crate::component::{ComponentService, Revision, Settings};
+use crate::component::{CanaryPolicy, ComponentService, Revision, Settings};
 use crate::digest::Digest;
 
 /// How long the hosts may take to compile and check a component.
@@ -322,6 +322,39 @@ fn prune(fleet: &Fleet) {
     });
     if let Err(error) = pruned {
         tracing::warn!(%error, "old components cannot be removed from the store");
+    }
+}
+
+/// A change of a component that every host prepares first.
+pub struct FleetChange<'a> {
+    pub by: &'a str,
+    pub action: Action,
+    pub canary: Option<&'a CanaryPolicy>,
+    /// The reason for trusting the component, if a policy exists.
+    pub trust: Option<&'a str>,
+    /// The hosts that the change leaves out, by name or instance.
+    pub without: &'a [String],
+    /// The digests that the component replaces; any if `None`.
+    pub expected: Option<&'a Expected>,
+    /// The component and its signature, if it was sent.
+    pub sent: Option<(&'a [u8], Option<&'a Signature>)>,
+}
+
+impl FleetChange<'_> {
+    /// The entry of the component `digest`, after `entry`, while `present` is active.
+    pub fn entry(&self, entry: Option<&ServingEntry>, present: Digest, digest: Digest) -> ServingEntry {
+        let before = entry.and_then(|entry| entry.previous);
+        let (by, action) = (self.by.to_owned(), self.action);
+        match self.canary {
+            Some(policy) => {
+                let canary = Some(CanaryEntry::new(digest, policy));
+                ServingEntry { digest: present, previous: before, canary, by, action, reason: None }
+            }
+            None => {
+                let previous = if present == digest { before } else { Some(present) };
+                ServingEntry { digest, previous, canary: None, by, action, reason: None }
+            }
+        }
     }
 }
 

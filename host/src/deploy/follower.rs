@@ -9,12 +9,11 @@ use std::time::{Duration, Instant};
 
 use super::audit::{Action, AuditEntry};
 use super::files::completed;
-use super::fleet::{Fleet, PendingChange, ServingEntry, ServingRecord};
+use super::fleet::{Fleet, PendingChange, ServingEntry, ServingRecord, Signed, own_or_fetched};
 use super::stop_phase::StopPhase;
-use super::stored_component::{self, Signed};
 use super::{DeployError, Deployer};
+use crate::component::DeploymentEvent;
 use crate::component::{ComponentService, Revision, Settings};
-use crate::deployment_event::DeploymentEvent;
 use crate::digest::Digest;
 use crate::serving_threads::ServingThreads;
 
@@ -335,7 +334,7 @@ impl Deployer {
     fn read_shared(&self, fleet: &Fleet, component: &str, digest: &Digest) -> Result<Signed, DeployError> {
         let trust = |(wasm, signature): &Signed| self.state().files.trust(component, wasm, digest, signature.as_ref());
         let own = self.state().files.read_signed(digest);
-        let stored = stored_component::own_or_fetched(own, |own| trust(own).is_ok(), || fleet.fetch(digest))?;
+        let stored = own_or_fetched(own, |own| trust(own).is_ok(), || fleet.fetch(digest))?;
         trust(&stored)?;
         Ok(stored)
     }

@@ -3,13 +3,13 @@
 //! The host first makes and checks all settings and revisions. Then it replaces each component's in one step, and the
 //! routes last. If the host cannot apply a part of the manifest, it changes nothing.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::audit::{Action, AuditEntry, AuditOutcome};
 use super::files::{completed, io_error, log_audit_entry};
-use super::reload_record::{ReloadOutcome, ReloadRecord, Reloaded};
 use super::stop_phase::StopPhase;
 use super::{DeployError, Deployer};
 use crate::application::RouteTarget;
@@ -201,4 +201,36 @@ fn of_manifest<'a>(outcome: AuditOutcome) -> AuditEntry<'a> {
         trust: None,
         reason: None,
     }
+}
+
+/// The changes that a reload has made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reloaded {
+    /// The components with other settings, and the names of these settings.
+    pub components: Vec<(String, Vec<&'static str>)>,
+    pub routes: bool,
+}
+
+impl fmt::Display for Reloaded {
+    /// For example `probe (limits, variables), routes`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let components = self.components.iter().map(|(id, names)| format!("{id} ({})", names.join(", ")));
+        let changes: Vec<_> = components.chain(self.routes.then(|| "routes".to_owned())).collect();
+        f.write_str(if changes.is_empty() { "none" } else { "" })?;
+        f.write_str(&changes.join(", "))
+    }
+}
+
+/// The last reload of the manifest.
+#[derive(Clone, Debug)]
+pub struct ReloadRecord {
+    pub at: SystemTime,
+    pub outcome: ReloadOutcome,
+}
+
+#[derive(Clone, Debug)]
+pub enum ReloadOutcome {
+    Applied(Reloaded),
+    /// A sentence with the reason.
+    Refused(String),
 }

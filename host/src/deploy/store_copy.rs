@@ -7,11 +7,9 @@ use std::path::Path;
 use super::artifacts::Artifacts;
 use super::audit::{Action, Audit, AuditEntry};
 use super::files::{completed, io_error};
-use super::fleet::{ServingEntry, ServingRecord};
-use super::fleet_update::decode;
+use super::fleet::{ServingEntry, ServingRecord, decode, fetch_from, publish_to};
 use super::policy::Signature;
 use super::record::{RecordEntry, Records};
-use super::stored_component::{fetch, publish};
 use super::transfer::{FOLDER, RECORD};
 use super::{DeployError, HOST};
 use crate::digest::Digest;
@@ -80,7 +78,7 @@ impl RecordLocation<'_> {
                 // An unreadable signature counts as absent. A policy that needs a signature reports it.
                 Ok((wasm, Signature::read(&Signature::beside(&artifacts.path(digest))).ok().flatten()))
             }
-            Self::Fleet(store) => fetch(store, digest),
+            Self::Fleet(store) => fetch_from(store, digest),
         }
     }
 
@@ -89,7 +87,7 @@ impl RecordLocation<'_> {
             Self::Folder(data) => {
                 open_artifacts(data)?.keep(digest, &wasm, signature).map_err(io_error("the components of the copy"))
             }
-            Self::Fleet(store) => publish(store, digest, wasm, signature),
+            Self::Fleet(store) => publish_to(store, digest, wasm, signature),
         }
     }
 

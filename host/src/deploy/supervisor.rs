@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use super::{Deployer, Signature, SwapRequest};
 use crate::bounded_file::read_component;
-use crate::deployment_event::DeploymentEvent;
+use crate::component::DeploymentEvent;
 use crate::serving_threads::ServingThreads;
 
 /// How often the sources are checked.

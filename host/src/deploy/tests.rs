@@ -9,7 +9,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::audit::{Action, Audit};
-use super::planned_change::FleetChange;
+use super::fleet_change::FleetChange;
 use super::stop_phase::StopPhase;
 use super::*;
 use crate::component::{CanaryPolicy, ComponentService};

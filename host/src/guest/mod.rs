@@ -3,7 +3,6 @@
 //! A guest has clocks, randomness, a log for its output, the key-value store within its grants, its variables, and HTTP
 //! to the allowed hosts. It has no files, environment, arguments, standard input or sockets.
 
-mod clock;
 mod kept_bodies;
 mod limiter;
 mod outbound;
@@ -14,16 +13,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hexad_wasi::HostState;
+use side_effects::SideEffects;
 use wasmtime::component::{Linker, ResourceTable};
 use wasmtime::{Engine, Store, UpdateDeadline};
-use wasmtime_wasi::WasiCtx;
+use wasmtime_wasi::{HostWallClock, WasiCtx};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpHooks};
-
-pub use hexad_wasi::Guest;
-pub use kept_bodies::KeptBodies;
-pub use limiter::MemoryLimiter;
-pub use outbound::OutboundHooks;
-pub use output::{GuestLog, GuestOutput};
 
 use crate::concurrency_limit::ClientKey;
 use crate::cpu_scheduler::{SLICE, yield_to_queue};
@@ -35,8 +29,13 @@ use crate::manifest::Limits;
 use crate::memory_budget::MemoryBudget;
 use crate::metrics::{CpuTimer, OutOfCpuTime};
 use crate::request_context::RequestContext;
-use clock::SharedClock;
-use side_effects::SideEffects;
+use crate::store::ServerClock;
+
+pub use hexad_wasi::Guest;
+pub use kept_bodies::KeptBodies;
+pub use limiter::MemoryLimiter;
+pub use outbound::OutboundHooks;
+pub use output::{GuestLog, GuestOutput};
 
 /// Bytes that a guest may pass in one host call: the largest value, its key, and some more for the other arguments.
 /// wasmtime traps a larger call before it copies the arguments.
@@ -205,4 +204,17 @@ pub fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
     variables::add_to_linker(&mut linker, |guest: &mut Guest| VariablesView(&guest.state().variables))?;
     config::add_to_linker(&mut linker, |guest: &mut Guest| guest.state().variables.clone())?;
     Ok(linker)
+}
+
+/// The clock of guests whose store several hosts share.
+struct SharedClock(Arc<ServerClock>);
+
+impl HostWallClock for SharedClock {
+    fn resolution(&self) -> Duration {
+        Duration::from_micros(1)
+    }
+
+    fn now(&self) -> Duration {
+        self.0.now()
+    }
 }

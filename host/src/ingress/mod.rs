@@ -1,10 +1,8 @@
 //! Between a socket and a request: connection limits, TLS certificates, and forwarded headers.
 
-mod certificate_validity;
 mod certificates;
 mod connection_limit;
 mod forwarded;
-mod forwarded_element;
 mod forwarding;
 mod idle_connections;
 mod listener;
@@ -13,7 +11,7 @@ mod receive_budget;
 
 pub use certificates::{CertificateError, CertificateState, Certificates, HTTP2, ReloadFailure};
 pub use connection_limit::{ReceiveBounds, client_network};
-pub use forwarded::{CLIENT_ADDRESS, Peer, RequestOrigin};
+pub use forwarded::{CLIENT_ADDRESS, Peer, RequestOrigin, is_host_and_port};
 pub use forwarding::{ForwardedFamily, Forwarding, is_forwarding, is_reserved};
 pub use idle_connections::IdleConnection;
 pub use listener::{Accepted, ClientSource, ConnectionPermits, Ingress, IngressOptions, KeepAlive, Unread};

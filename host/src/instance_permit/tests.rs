@@ -1,11 +1,10 @@
 use std::future::Future;
-use std::pin::pin;
 use std::sync::atomic::AtomicBool;
 
-use futures::poll;
+use futures::{FutureExt, poll};
 
 use super::*;
-use crate::concurrency_limit::{ClientKey, ConcurrencyLimit};
+use crate::concurrency_limit::ConcurrencyLimit;
 
 const CLIENT: ClientKeys = [Some(ClientKey::Credential(1)), None, None];
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -146,4 +145,27 @@ async fn the_client_that_has_the_most_instances_loses_one_for_another_client() {
         permit = component.limit.acquire(another) => drop(permit.unwrap()),
     }
     assert_eq!(component.stalled.count(), 1);
+}
+
+fn client(last: u8) -> ClientKeys {
+    [Some(ClientKey::Network([192, 0, 2, last].into())), None, None]
+}
+
+#[test]
+fn the_client_that_has_the_most_permits_gives_one_up() {
+    let permits = StalledPermits::new(4);
+    let [first, second, other, working] = [1, 1, 2, 1].map(|last| permits.try_take(client(last)).unwrap());
+    assert!(permits.try_take(client(3)).is_none());
+    assert!(!permits.end_one_for(client(3)), "none of them waits for its client");
+    let mut waits = [&second, &first, &other].map(|permit| permits.begin_wait(permit.number));
+    assert!(!permits.end_one_for(client(1)), "no other client has more");
+    let mut ended = || waits.each_mut().map(|wait| wait.ended().now_or_never().is_some());
+    assert!(permits.end_one_for(client(2)));
+    assert_eq!(ended(), [true, false, false], "the one that has waited for longest");
+    assert!(permits.end_one_for(client(3)));
+    assert_eq!(permits.taken(), 4, "until it has ended");
+    drop(second);
+    assert!(permits.take(client(3)).now_or_never().is_some());
+    drop((waits, working));
+    assert!(!permits.end_one_for(client(4)), "they do not wait any more");
 }

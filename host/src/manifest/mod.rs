@@ -5,7 +5,6 @@
 
 mod cache_policy;
 mod credentials;
-mod difference;
 mod error;
 mod former_names;
 mod limits;
@@ -14,7 +13,6 @@ mod maintenance;
 mod schema;
 mod store_sharing;
 mod tools;
-mod unknown_component;
 mod value;
 mod variables;
 
@@ -23,17 +21,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use error::Problems;
+use location::Locations;
+use schema::{PrivateRoute, TextOr};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-
-pub use error::ManifestError;
-use error::Problems;
-pub use former_names::resolved_digest;
-pub use limits::{INSTANCES_CEILING, Limits, MEMORY_CEILING, RequestLimits, RouteLimits};
-pub use maintenance::{Maintenance, MaintenanceTokens};
-pub use store_sharing::sharing_notes;
-pub use unknown_component::UnknownComponent;
-pub use variables::Environment;
 
 use crate::bounded_file;
 use crate::credentials::Credentials;
@@ -42,8 +34,13 @@ use crate::imports::outbound::AllowedHosts;
 use crate::imports::variables::Variables;
 use crate::response_cache::CachePolicy;
 use crate::router::{RouteError, Router};
-use location::Locations;
-use schema::{PrivateRoute, TextOr};
+
+pub use error::ManifestError;
+pub use former_names::resolved_digest;
+pub use limits::{INSTANCES_CEILING, Limits, MEMORY_CEILING, RequestLimits, RouteLimits};
+pub use maintenance::{Maintenance, MaintenanceTokens};
+pub use store_sharing::sharing_notes;
+pub use variables::Environment;
 
 /// The manifest that the commands read by default.
 pub const FILE_NAME: &str = "spin.toml";
@@ -89,6 +86,25 @@ impl Component {
     /// The limits of a request to `path`.
     pub fn request_limits(&self, path: &str) -> &RequestLimits {
         self.route_limits.find(path).unwrap_or(&self.limits.request)
+    }
+
+    /// The settings in which `other` differs, as the manifest and its documentation name them. The source is
+    /// not among them.
+    pub fn differences(&self, other: &Self) -> Vec<&'static str> {
+        let Self { id: _, source: _, grants, variables, allowed_hosts, declares_outbound, limits, .. } = self;
+        let Self { route_limits, cache_policy, credentials, maintenance, .. } = self;
+        let hosts = (allowed_hosts, declares_outbound) == (&other.allowed_hosts, &other.declares_outbound);
+        let settings = [
+            ("grants", **grants == *other.grants),
+            ("variables", *variables == other.variables),
+            ("allowed_outbound_hosts", hosts),
+            ("limits", *limits == other.limits),
+            ("limits of routes", *route_limits == other.route_limits),
+            ("response cache", *cache_policy == other.cache_policy),
+            ("credentials", *credentials == other.credentials),
+            ("maintenance", *maintenance == other.maintenance),
+        ];
+        settings.into_iter().filter(|(_, is_equal)| !is_equal).map(|(name, _)| name).collect()
     }
 }
 
@@ -347,6 +363,21 @@ fn check_paths(
             );
             problems.add(locations.in_table(&["component", id, "tool", "hexad"], &reason));
         }
+    }
+}
+
+/// Lists the manifest's components, so that the reader sees a typing error.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no component `{id}` in the manifest, which has {known}")]
+pub struct UnknownComponent {
+    id: String,
+    known: String,
+}
+
+impl UnknownComponent {
+    pub fn new<'a>(id: &str, known: impl Iterator<Item = &'a str>) -> Self {
+        let known: Vec<_> = known.map(|id| format!("`{id}`")).collect();
+        Self { id: id.to_owned(), known: known.join(", ") }
     }
 }
 

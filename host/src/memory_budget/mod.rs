@@ -9,18 +9,16 @@
 //! Memory taken before is not counted. A client's only request may take everything, within its component's limit.
 
 mod division;
-mod reservation;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
-pub use division::{MemoryDivision, MemoryError};
-pub use reservation::Reservation;
-
 use crate::concurrency_limit::{BytesByClient, ClientBytes};
 use crate::ingress::HostMemory;
 use crate::metrics::Counter;
+
+pub use division::{MemoryDivision, MemoryError};
 
 /// How many idle instances may end at once to free a quarter of the budget.
 const MAX_EVICTIONS: usize = 8;
@@ -195,6 +193,34 @@ impl HostMemory for MemoryBudget {
     }
 }
 
+/// Bytes that one owner has taken.
+pub struct Reservation {
+    budget: Arc<MemoryBudget>,
+    bytes: u64,
+}
+
+impl Reservation {
+    /// A reservation without bytes.
+    pub fn new(budget: Arc<MemoryBudget>) -> Self {
+        Self { budget, bytes: 0 }
+    }
+
+    /// Takes more bytes, if need be from idle instances. False if there are too few.
+    pub fn grow(&mut self, bytes: u64) -> bool {
+        let is_taken = self.budget.take(bytes);
+        if is_taken {
+            self.bytes += bytes;
+        }
+        is_taken
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.budget.give_back(self.bytes);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -290,5 +316,15 @@ mod tests {
         assert_eq!((budget.used(), pool.idle.lock().unwrap().len()), (310, 2));
         assert!(budget.keeps_reserve());
         assert_eq!(pool.idle.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_dropped_reservation_gives_its_bytes_back() {
+        let budget = MemoryBudget::new(100);
+        let mut reservation = Reservation::new(budget.clone());
+        assert!(reservation.grow(60) && !reservation.grow(41) && reservation.grow(40));
+        assert_eq!(budget.used(), 100);
+        drop(reservation);
+        assert_eq!(budget.used(), 0);
     }
 }

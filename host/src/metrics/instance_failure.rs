@@ -2,7 +2,7 @@
 
 use wasmtime::Trap;
 
-use super::names::name_of;
+use super::name_of;
 
 /// Why an instance ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

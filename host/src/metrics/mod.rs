@@ -4,7 +4,6 @@
 mod cpu_timer;
 mod histogram;
 mod instance_failure;
-mod names;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +12,6 @@ use std::time::Duration;
 pub use cpu_timer::CpuTimer;
 pub use histogram::{Histogram, Summary};
 pub use instance_failure::{InstanceEnd, InstanceFailure, OutOfCpuTime};
-use names::name_of;
 
 /// HTTP statuses are below this.
 const STATUS_LIMIT: usize = 600;
@@ -313,6 +311,11 @@ impl Metrics {
     pub fn histogram(&self, select: impl Fn(&Counters) -> &Histogram) -> Summary {
         Histogram::sum(self.shards.iter().map(|shard| select(shard)))
     }
+}
+
+/// The name of `value` in a list of all values.
+pub fn name_of<T: PartialEq>(all: &[(T, &'static str)], value: T) -> &'static str {
+    all.iter().find(|(one, _)| *one == value).map_or("", |(_, name)| name)
 }
 
 #[cfg(test)]

@@ -10,9 +10,15 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::change_clock::ChangeClock;
 use super::error::StoreError;
-use super::key::Key;
 use super::ledger::Ledger;
 use super::server_clock::ServerClock;
+
+/// Longest key, in bytes. Spin's engines have no limit. With this one, each page of the table's index holds several
+/// keys.
+pub const MAX_KEY_BYTES: usize = 1024;
+
+/// Largest value, in bytes.
+pub const MAX_VALUE_BYTES: usize = 32 * 1024 * 1024;
 
 /// The outcome of a compare-and-swap. A lost race is an outcome, not an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,4 +160,11 @@ pub trait Backend: Send + Sync {
 
     /// Returns once every write in `ledger` is durable, or fails once one of them cannot be.
     async fn durable(&self, ledger: &Ledger) -> Result<(), StoreError>;
+}
+
+/// A key in a store. The store is the label that the component opened.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    pub store: Arc<str>,
+    pub key: Arc<str>,
 }

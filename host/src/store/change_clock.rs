@@ -12,7 +12,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::key::Key;
+use super::backend::Key;
 
 /// A power of two. The table has 512 KiB. At 1,000 writes a second, a cached response that read 8 keys is invalidated
 /// needlessly once in 8 seconds.

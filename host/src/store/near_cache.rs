@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::backend::Key;
 use super::backend::{Backend, CasOutcome, CatchUp};
 use super::change_clock::{ChangeClock, VersionBucket};
 use super::error::StoreError;
-use super::key::Key;
 use super::ledger::Ledger;
 use super::server_clock::ServerClock;
 use crate::byte_lru::ByteLru;

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use super::backend::Key;
 use super::change_clock::{ChangeClock, VersionBucket};
 use super::error::StoreError;
-use super::key::Key;
 use super::problem::StoreProblem;
 
 /// How far the thread has followed the key. Requests wait until the thread has applied every change that the change

@@ -29,7 +29,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use tokio::sync::watch;
 use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 
-use super::counters::OutboundCounters;
+use super::component_outbound::OutboundCounters;
 use crate::memory_budget::{MemoryBudget, Reservation};
 
 /// The longest request body that is compared, in bytes. Requests with a longer body are not coalesced. Requests without

@@ -10,7 +10,7 @@
 //! | `target` | the origin of a URI, in canonical form |
 //! | `allowed_hosts` | the manifest's `allowed_outbound_hosts` |
 //! | `address` | which addresses are public |
-//! | `component_outbound`, `limits`, `counters` | the bounds and counts of one component |
+//! | `component_outbound` | the bounds and counts of one component |
 //! | `shared_outbound`, `factory` | the state that all components share, and how a component gets its part |
 //! | `local` | requests to the application itself, which do not leave the process |
 //! | `connector`, `resolver`, `tls` | how a connection is opened |
@@ -25,11 +25,9 @@ mod body;
 mod coalesce;
 mod component_outbound;
 mod connector;
-mod counters;
 mod error;
 mod factory;
 mod headers;
-mod limits;
 mod local;
 mod resolver;
 mod shared_outbound;
@@ -49,9 +47,8 @@ use tokio::time::Instant;
 use wasmtime_wasi_http::{Error as WasiError, RequestOptions, WasiBody};
 
 pub use allowed_hosts::AllowedHosts;
-pub use counters::OutboundCounters;
+pub use component_outbound::{OutboundCounters, OutboundLimits};
 pub use factory::OutboundFactory;
-pub use limits::OutboundLimits;
 pub use local::LocalService;
 pub use resolver::{Resolve, SystemResolver};
 pub use shared_outbound::{OutboundOptions, SharedOutbound};

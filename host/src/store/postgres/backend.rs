@@ -8,11 +8,11 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
+use super::STORE_TIMEOUT;
 use super::shared::SharedStore;
-use super::timeout::STORE_TIMEOUT;
-use super::write_operation::PostgresWrite;
 use super::write_queue::WriteQueue;
 use super::writer::Durability;
+use super::writes::PostgresWrite;
 use crate::store::{Backend, CasOutcome, CatchUp, ChangeClock, Key, Ledger, ServerClock, StoreError};
 
 pub struct PostgresShard {

@@ -9,11 +9,11 @@ use futures::future::BoxFuture;
 use tokio::time::timeout;
 use tokio_postgres::{Client, Error, Row};
 
+use super::STORE_TIMEOUT;
 use super::classify::{self, away};
 use super::connection_set::ConnectionSet;
 use super::late_reply::outcome_of;
 use super::shared::SharedStore;
-use super::timeout::STORE_TIMEOUT;
 use super::writer::WriteConnections;
 use crate::store::{ChangeClock, Key, StoreError, StoreProblem};
 

@@ -11,9 +11,7 @@
 //! | [`fleet`] | the hosts of the store, and the components that they serve |
 //! | [`monitor`] | facts about the server for the operator |
 //! | [`shared`], [`backend`] | reads; the store as a shard uses it |
-//! | [`write_operation`], [`write_queue`], [`writes`] | the writes of a request, their queue, their execution |
-//! | [`write_queue_budget`] | how much memory waiting writes may take |
-//! | [`timeout`] | how long requests wait |
+//! | [`write_queue`], [`writes`] | the writes of a request, their queue and its memory, their execution |
 //! | [`late_reply`], [`classify`] | writes without a reply in time; the store errors of PostgreSQL's errors |
 //! | [`probe`] | whether the tables can be used again |
 //! | [`mutant`] | defects that tests switch on |
@@ -36,14 +34,10 @@ mod probe;
 mod schema;
 mod shared;
 mod sql;
-mod status;
 mod supervisor;
-mod timeout;
 mod tls;
 mod url;
-mod write_operation;
 mod write_queue;
-mod write_queue_budget;
 mod writer;
 mod writes;
 
@@ -64,11 +58,11 @@ use crate::serving_threads::survive;
 use backend::PostgresShard;
 use connection_set::{ConnectionSet, PostgresConnector};
 pub use fleet::{FleetStore, HostRow, ServingRow};
+pub use monitor::ServerStatus;
 use mutant::{Defect, Mutant};
 pub use open_error::PostgresOpenError;
 pub use password::Passwords;
 use shared::SharedStore;
-pub use status::ServerStatus;
 use supervisor::ConnectionSupervisor;
 pub use url::StoreUrl;
 
@@ -92,6 +86,13 @@ impl PostgresOptions {
 }
 
 const NAME: &str = "postgres";
+
+/// How long a request waits for a server, for a barrier, and for a connection that another write gives back. After this
+/// time, the host tells the client to try again.
+const STORE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a reply may take before the host asks whether the server responds at all, and how long this check may take.
+const HALF_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// An open store. It holds the data directory's lock, and its connections, until it is dropped.
 pub struct Postgres {

@@ -1,11 +1,13 @@
 //! Facts about the server for the operator: its size, settings that endanger data, and a wrong clock.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 use tokio_postgres::{Client, Error};
 
+use super::supervisor::ConnectionSupervisor;
 use crate::store::ServerClock;
 
 /// Settings, each with the only value under which acknowledged data is safe, and the danger of other values.
@@ -138,4 +140,40 @@ async fn look(client: &Client) -> Result<Findings, Error> {
         warnings.push(Warning { setting: setting.to_owned(), text });
     }
     Ok(Findings { size: u64::try_from(size).unwrap_or_default(), warnings, standbys })
+}
+
+/// The status of a store on PostgreSQL, as one host knows it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct ServerStatus {
+    /// The URL, without a password, and the server in use; `None` without one.
+    pub url: String,
+    pub server: Option<String>,
+    /// Size of the table of values, in bytes.
+    #[serde(skip)]
+    pub size: u64,
+    /// The duration of the last barrier, in seconds.
+    pub round_trip: f64,
+    /// Since the start: barriers, statements that read, and replacements of all connections.
+    pub barriers: u64,
+    pub reads: u64,
+    pub reconnects: u64,
+    pub warnings: Vec<Warning>,
+    pub standbys: Vec<Standby>,
+}
+
+impl ServerStatus {
+    pub fn of(supervisor: &ConnectionSupervisor) -> Self {
+        let (figures, findings) = (&supervisor.figures, supervisor.report.findings());
+        Self {
+            url: supervisor.name().to_owned(),
+            server: supervisor.present_link().map(|link| link.server.clone()),
+            size: findings.size,
+            round_trip: figures.round_trip.load(Ordering::Relaxed) as f64 / 1e6,
+            barriers: figures.barriers.load(Ordering::Relaxed),
+            reads: figures.reads.load(Ordering::Relaxed),
+            reconnects: figures.reconnects.load(Ordering::Relaxed),
+            warnings: findings.warnings,
+            standbys: findings.standbys,
+        }
+    }
 }

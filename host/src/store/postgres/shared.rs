@@ -16,8 +16,8 @@ use super::connection_set::ReadConnection;
 use super::memory::Observation;
 use super::mutant::Defect;
 use super::supervisor::ConnectionSupervisor;
-use super::timeout::{HALF_TIMEOUT, STORE_TIMEOUT};
-use super::write_queue_budget::WriteQueueBudget;
+use super::write_queue::WriteQueueBudget;
+use super::{HALF_TIMEOUT, STORE_TIMEOUT};
 use crate::store::{Key, StoreError};
 
 /// How long a read may take before its server counts as lost.

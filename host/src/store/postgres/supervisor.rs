@@ -21,7 +21,7 @@ use super::mutant::{Defect, Mutant};
 use super::open_error::PostgresOpenError;
 use super::probe::{self, Probe};
 use super::sql;
-use super::timeout::{HALF_TIMEOUT, STORE_TIMEOUT};
+use super::{HALF_TIMEOUT, STORE_TIMEOUT};
 use crate::store::{CatchUp, Key, ServerClock, StoreError, StoreHealth, StoreProblem};
 
 /// How long a barrier may take before its server counts as lost.

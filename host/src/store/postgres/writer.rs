@@ -8,9 +8,9 @@ use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::{Client, Statement};
 
+use super::STORE_TIMEOUT;
 use super::mutant::{Defect, Mutant};
 use super::sql;
-use super::timeout::STORE_TIMEOUT;
 
 /// A connection for writes, of one write at a time: a synchronous commit takes as long as the disk.
 pub struct WriteConnection {

@@ -11,8 +11,8 @@ use tempfile::NamedTempFile;
 
 use super::attachments::{self, Attachment};
 use super::classify::is_damage;
+use super::integrity_check::check_pages;
 use super::open::{BUSY_TIMEOUT, FILE_NAME, irregular_file, log_of_another, open_file};
-use super::page_check::check_pages;
 
 /// Why a backup could not be made. Each text says what to do.
 #[derive(Debug, thiserror::Error)]

@@ -21,7 +21,6 @@ use rusqlite::{Connection, Params, Row};
 
 use super::classify::is_damage;
 use super::open::{Database, SqliteOpenError};
-use super::page_check::check_pages;
 use crate::serving_threads::survive;
 use crate::store::StoreHealth;
 
@@ -156,4 +155,14 @@ pub fn check(directory: &Path) -> Result<Vec<String>, SqliteOpenError> {
             error => Err(error),
         },
     }
+}
+
+/// Reads every page and returns at most `limit` findings, none if the database is sound. `check` is
+/// `quick_check`, or `integrity_check`, which also compares the index with the table.
+pub fn check_pages(connection: &Connection, check: &str, limit: usize) -> rusqlite::Result<Vec<String>> {
+    let mut statement = connection.prepare(&format!("PRAGMA {check}({limit})"))?;
+    let rows: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    // A row may have a heading and several lines.
+    let lines = rows.iter().flat_map(|row| row.lines()).filter(|line| *line != "ok" && !line.starts_with("***"));
+    Ok(lines.take(limit).map(str::to_owned).collect())
 }

@@ -17,7 +17,6 @@ mod integrity_check;
 mod log_length;
 mod open;
 mod operation;
-mod page_check;
 mod reader;
 mod worker;
 mod write_probe;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, ffi};
 
-use super::page_check::check_pages;
+use super::integrity_check::check_pages;
 use crate::private_files;
 use crate::store::lock::{DataLock, LockError};
 

@@ -1,12 +1,6 @@
-//! On a real server. `make test POSTGRES=no` leaves these tests out.
-
-use std::path::Path;
-use std::time::Instant;
+//! Most tests use a real server. `make test POSTGRES=no` leaves those out.
 
 use super::*;
-use crate::deploy::audit::Action;
-use crate::deploy::fleet::ServingEntry;
-use crate::digest::Digest;
 use crate::store::postgres::tests::{Host, Proxy, Server, connect, start};
 use crate::wait::{SOON, join, wait_until};
 
@@ -103,4 +97,66 @@ async fn a_deployment_waits_until_this_host_says_that_it_serves_the_revision() {
     fleet.set_report(|report| report.problem = Some("no trust".to_owned()));
     let error = fleet.wait_until_applied(3, Instant::now()).unwrap_err();
     assert!(matches!(&error, DeployError::NotServedYet(reason) if reason == "no trust"), "{error}");
+}
+
+#[test]
+fn a_report_of_before_is_known_by_its_key_and_a_process_that_is_gone_is_left_out_after_a_restart() {
+    let host = |instance: &str, name: Option<&str>, seconds| {
+        let report = name.map_or_else(String::new, |name| format!(r#","name":"{name}""#));
+        let report = format!(r#"{{"version":"1"{report}}}"#);
+        FleetHost::from(HostRow { instance: instance.to_owned(), age: Duration::from_secs(seconds), report })
+    };
+    let hosts = vec![
+        host("web#2", Some("web"), 60),
+        host("web#1", Some("web"), 1),
+        host("web#3", Some("web"), 2),
+        host("old", None, 70),
+        host("old", None, 80),
+        host("gone#1", Some("gone"), 90),
+    ];
+    let known = without_earlier_processes(hosts);
+    let known: Vec<_> = known.iter().map(|host| (&*host.instance, &*host.name)).collect();
+    assert_eq!(known, [("gone#1", "gone"), ("old", "old"), ("web#1", "web"), ("web#3", "web")]);
+}
+
+#[test]
+fn a_record_of_before_and_one_with_more_are_read() {
+    assert_eq!(serde_json::from_str::<ServingRecord>("{}").unwrap(), ServingRecord::default());
+    let recent = serde_json::from_str::<ServingRecord>(r#"{"recent":{"7":"00ff"}}"#).unwrap().recent;
+    assert_eq!(recent, BTreeMap::from([(7, "00ff".to_owned())]));
+    let golden = include_str!("../golden/serving.json");
+    let record: ServingRecord = serde_json::from_str(golden).unwrap();
+    let entry = &record.components["package-registry"];
+    let (digest, previous) = (Digest::of(b"new"), Digest::of(b"old"));
+    assert_eq!((entry.digest, entry.previous, &*entry.by), (digest, Some(previous), "mia"));
+    let policy = entry.canary.as_ref().unwrap().policy();
+    assert_eq!((policy.percent, policy.window), (5.0, Duration::from_secs(60)));
+    assert_eq!(record.proposal.as_ref().unwrap().component, "admin");
+    assert_eq!(record.digests().len(), 4);
+    let again = serde_json::to_string(&record).unwrap();
+    assert_eq!(serde_json::from_str::<ServingRecord>(&again).unwrap(), record);
+}
+
+#[test]
+fn a_proposal_counts_while_its_host_reports_and_has_not_given_it_up() {
+    let host = |instance: &str, seconds, given_up: Option<&str>| {
+        let report = HostReport { given_up: given_up.map(str::to_owned), ..HostReport::default() };
+        FleetHost {
+            instance: instance.to_owned(),
+            name: "web".to_owned(),
+            age: Duration::from_secs(seconds),
+            read_at: std::time::Instant::now(),
+            report,
+        }
+    };
+    let (id, component) = ("7".to_owned(), "admin".to_owned());
+    let proposal = PendingChange { id, host: "web#1".to_owned(), component, digest: Digest::of(b"new") };
+    assert!(coordinator(&proposal, &[host("web#2", 1, None), host("web#1", 9, Some("6"))]).is_some());
+    assert!(coordinator(&proposal, &[host("web#2", 1, None), host("web#1", 10, None)]).is_none(), "it is gone");
+    assert!(coordinator(&proposal, &[host("web#2", 1, None)]).is_none(), "another one has its name");
+    assert!(coordinator(&proposal, &[host("web#1", 1, Some("7"))]).is_none());
+    // An earlier build: the name is the key.
+    assert!(
+        coordinator(&PendingChange { host: "db:/data".to_owned(), ..proposal }, &[host("db:/data", 1, None)]).is_some()
+    );
 }
