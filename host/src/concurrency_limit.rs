@@ -310,12 +310,6 @@ impl Client {
 /// Bytes by client key, for all limits of a host.
 pub type BytesByClient = SharedMap<ClientKey, AtomicU64>;
 
-/// The usage of a request's client.
-pub trait ClientUsage: Send + Sync {
-    /// The memory of the client.
-    fn client_bytes(&self) -> ClientBytes;
-}
-
 /// The memory of one client's requests, for each of its keys. It is stored with the quotas of the client's permits, so
 /// that a request needs no second look-up. The default is for the host itself, which no key counts.
 #[derive(Clone, Debug, Default)]

@@ -28,13 +28,12 @@ use crate::instance_permit::{StalledInstances, StalledPermits};
 use crate::manifest::{Component, Manifest, sharing_notes};
 use crate::memory_budget::{MemoryBudget, MemoryDivision};
 use crate::metrics::Metrics;
-use crate::response_cache::{CacheCounters, ResponseCache};
+use crate::response_cache::{self, CacheCounters, ResponseCache};
 use crate::runtime::Runtime;
 use crate::secrets::Secrets;
-use crate::serving_threads::ServingThreads;
-use crate::serving_threads::StopDeadline;
+use crate::serving_threads::{ServingThreads, StopDeadline};
 use crate::shard::{self, Shard, ShardOptions};
-use crate::store::{Backend, Engine};
+use crate::store::{self, Backend, Engine};
 use crate::trace::Tracer;
 
 use background_tasks::BackgroundTasks;
@@ -83,7 +82,9 @@ impl Host {
         let router = RouteTarget::router(routes, position)
             .map_err(|source| StartError::Routes { manifest: path.clone(), source })?;
 
-        let division = MemoryDivision::new(options.memory, options.send_buffer as u64, options.threads.get());
+        let caches =
+            response_cache::MAX_BYTES.saturating_add(store::NEAR_CACHE_BYTES.saturating_mul(options.threads.get()));
+        let division = MemoryDivision::new(options.memory, options.send_buffer as u64, caches);
         division.check(components.iter().map(|component| (&*component.id, component.limits.memory)))?;
         let memory = MemoryBudget::new(division.guests());
         for note in sharing_notes(components.iter()).iter().filter(|_| !options.is_temporary) {
@@ -141,8 +142,12 @@ impl Host {
         let shard_options = ShardOptions { count: shards, follows_load, busy_poll: options.busy_poll };
         let shards = Shard::start_all(&shard_options, &application, &stopped, &threads);
         let shards = Arc::new(shards.map_err(StartError::Thread)?);
-        let background_tasks =
-            BackgroundTasks::new(application.clone(), shards.clone(), store.leader_reader().into(), threads.clone());
+        let background_tasks = BackgroundTasks::new(
+            application.clone(),
+            shards.clone(),
+            store.monitor(options.data.clone()),
+            threads.clone(),
+        );
         Ok(Self {
             application,
             shards,
@@ -206,7 +211,7 @@ impl Host {
             memory: self.memory.0.clone(),
             division: self.memory.1,
             stalled: self.stalled.clone(),
-            store: self.store.status_reader(self.data.clone()),
+            store: self.store.monitor(self.data.clone()),
             store_health: self.store.health().clone(),
             commits: self.store.commit_counter(),
             ingresses: self.ingresses.clone(),
@@ -355,9 +360,8 @@ fn load_services(
     let mut services = Vec::with_capacity(parts.len());
     for ((settings, metrics, _), loaded) in parts.into_iter().zip(loaded) {
         let revision = loaded.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        let (clients, memory) = (memory.clients().clone(), memory.clone());
-        let stalled = StalledInstances::new(stalled.clone(), Box::new(move || memory.keeps_reserve()));
-        services.push(ComponentService::new(settings, revision, metrics, stalled, clients));
+        let stalled = StalledInstances::new(stalled.clone(), memory.clone());
+        services.push(ComponentService::new(settings, revision, metrics, stalled, memory.clients().clone()));
     }
     Ok(services)
 }

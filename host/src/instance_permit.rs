@@ -11,9 +11,8 @@ use std::time::Duration;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, oneshot};
 
-use crate::concurrency_limit::{
-    ClientBytes, ClientKey, ClientKeys, ClientUsage, CountedWaiter, Permit, REPORT_INTERVAL, WaitQueue,
-};
+use crate::concurrency_limit::{ClientBytes, ClientKey, ClientKeys, CountedWaiter, Permit, REPORT_INTERVAL, WaitQueue};
+use crate::memory_budget::MemoryBudget;
 
 /// How many instances of all components may be stalled, unless an option of the host says otherwise.
 pub const STALLED_INSTANCES: usize = 256;
@@ -22,21 +21,18 @@ pub const STALLED_INSTANCES: usize = 256;
 /// less.
 const SHORTEST_WAIT: Duration = Duration::from_millis(50);
 
-/// Whether an instance may keep its memory while another one begins.
-pub type HasMemory = Box<dyn Fn() -> bool + Send + Sync>;
-
 /// The stalled instances of one component, which do not count in its limit.
 pub struct StalledInstances {
     /// The stalled permits of all components.
     yielded_permits: Arc<StalledPermits>,
-    has_memory: HasMemory,
+    memory: Arc<MemoryBudget>,
     count: AtomicUsize,
 }
 
 impl StalledInstances {
-    /// `yielded_permits` are the host's.
-    pub fn new(yielded_permits: Arc<StalledPermits>, has_memory: HasMemory) -> Arc<Self> {
-        Arc::new(Self { yielded_permits, has_memory, count: AtomicUsize::new(0) })
+    /// `yielded_permits` and `memory` are the host's.
+    pub fn new(yielded_permits: Arc<StalledPermits>, memory: Arc<MemoryBudget>) -> Arc<Self> {
+        Arc::new(Self { yielded_permits, memory, count: AtomicUsize::new(0) })
     }
 
     pub fn count(&self) -> usize {
@@ -149,7 +145,7 @@ impl InstancePermit {
             }
             if report.is_of_limit && !self.has_outbound() {
                 let yielded_permits = &self.stalled.yielded_permits;
-                if (self.stalled.has_memory)() && yielded_permits.end_one_for(self.client) {
+                if self.stalled.memory.keeps_reserve() && yielded_permits.end_one_for(self.client) {
                     let stalled_permit = tokio::time::timeout(REPORT_INTERVAL, yielded_permits.take(self.client)).await;
                     // The waiting request may have been served by now.
                     if stalled_permit.is_ok_and(|stalled_permit| report.is_current() && self.stall_in(stalled_permit)) {
@@ -258,7 +254,7 @@ impl InstancePermit {
     fn stall(&self) -> bool {
         // First, because an instance that is stalled already needs no check of memory and permits.
         self.wait_queue().is_some()
-            && (self.stalled.has_memory)()
+            && self.stalled.memory.keeps_reserve()
             && self
                 .stalled
                 .yielded_permits
@@ -283,6 +279,15 @@ impl InstancePermit {
         true
     }
 
+    /// The memory of the request's client.
+    pub fn client_bytes(&self) -> ClientBytes {
+        match &*self.state() {
+            PermitState::Counted(permit) => permit.client_bytes(),
+            PermitState::Stalled(_, wait_queue) => wait_queue.client_bytes(),
+            PermitState::Released => ClientBytes::default(),
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, PermitState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -291,16 +296,6 @@ impl InstancePermit {
 impl Drop for OutboundInProgress {
     fn drop(&mut self) {
         self.0.outbound.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl ClientUsage for InstancePermit {
-    fn client_bytes(&self) -> ClientBytes {
-        match &*self.state() {
-            PermitState::Counted(permit) => permit.client_bytes(),
-            PermitState::Stalled(_, wait_queue) => wait_queue.client_bytes(),
-            PermitState::Released => ClientBytes::default(),
-        }
     }
 }
 

@@ -29,6 +29,7 @@ use crate::body::ResponseBody;
 use crate::manifest::Maintenance;
 use crate::serving_threads::{ServingThreads, log_panic};
 use crate::shard::{self, Shard};
+use crate::store::StoreMonitor;
 
 const NAME: &str = "maintenance";
 
@@ -54,11 +55,10 @@ pub struct Maintainer {
 }
 
 impl Maintainer {
-    /// `is_leader` says whether this host does the maintenance of its store.
     pub fn start(
         tasks: Vec<Task>,
         shards: Arc<Vec<Shard>>,
-        is_leader: LeaderReader,
+        store: StoreMonitor,
         threads: ServingThreads,
     ) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
@@ -67,7 +67,7 @@ impl Maintainer {
             runtime.block_on(async {
                 tokio::select! {
                     _ = stopped => {}
-                    () = run(tasks, &shards, is_leader, &threads) => {}
+                    () = run(tasks, &shards, &store, &threads) => {}
                 }
             });
         })?;
@@ -83,11 +83,11 @@ impl Maintainer {
     }
 }
 
-async fn run(mut tasks: Vec<Task>, shards: &[Shard], is_leader: LeaderReader, threads: &ServingThreads) {
+async fn run(mut tasks: Vec<Task>, shards: &[Shard], store: &StoreMonitor, threads: &ServingThreads) {
     while let Some(task) = tasks.iter_mut().min_by_key(|task| task.due) {
         sleep_until(task.due).await;
         let turn = async {
-            match is_leader() {
+            match store.is_leader() {
                 true => task.advance(shards).await,
                 false => task.postpone(),
             }
@@ -100,9 +100,6 @@ async fn run(mut tasks: Vec<Task>, shards: &[Shard], is_leader: LeaderReader, th
         }
     }
 }
-
-/// Says whether this host does the maintenance of its store.
-pub type LeaderReader = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// A component's task, between two of its requests.
 pub struct Task {

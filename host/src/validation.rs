@@ -14,10 +14,11 @@ use crate::digest::Digest;
 use crate::manifest::{Component, Manifest, UnknownComponent};
 use crate::memory_budget::{MemoryBudget, MemoryDivision, MemoryError};
 use crate::metrics::Metrics;
+use crate::response_cache;
 use crate::runtime::{Runtime, RuntimeError};
 use crate::send_buffer::SendLimits;
-use crate::store::Backend;
 use crate::store::sqlite::{self, Sqlite, SqliteOpenError};
+use crate::store::{self, Backend};
 
 /// The options of a check, besides the manifest.
 #[derive(Clone, Debug, Default)]
@@ -77,7 +78,8 @@ pub fn validate(
     options.policy.check()?;
     let mut components = manifest.components;
     let mut results = Vec::new();
-    let division = MemoryDivision::new(options.memory, SendLimits::default().total as u64, options.threads);
+    let caches = response_cache::MAX_BYTES.saturating_add(store::NEAR_CACHE_BYTES.saturating_mul(options.threads));
+    let division = MemoryDivision::new(options.memory, SendLimits::default().total as u64, caches);
     if let Err(error) = division.check(components.iter().map(|component| (&*component.id, component.limits.memory))) {
         results.push(Err(error.into()));
     }

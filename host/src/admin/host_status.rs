@@ -19,7 +19,7 @@ use crate::memory_budget::{MemoryBudget, MemoryDivision};
 use crate::runtime::Runtime;
 use crate::serving_threads::ServingThreads;
 use crate::store::postgres::ServerStatus;
-use crate::store::{StoreHealth, StoreStatusReader};
+use crate::store::{StoreHealth, StoreMonitor};
 
 /// The host as a whole. Sizes in bytes, times in seconds. Hosts of earlier releases do not send every key, and only the
 /// metrics have the skipped fields.
@@ -227,7 +227,7 @@ pub struct HostStatusReader {
     pub memory: Arc<MemoryBudget>,
     pub division: MemoryDivision,
     pub stalled: Arc<StalledPermits>,
-    pub store: StoreStatusReader,
+    pub store: StoreMonitor,
     pub store_health: Arc<StoreHealth>,
     pub commits: Arc<AtomicU64>,
     /// The settings of each listener, without duplicates.
@@ -243,7 +243,7 @@ impl HostStatusReader {
     pub fn read(&self) -> HostStatus {
         let application = self.deployer.application();
         let components: Vec<_> = application.services().iter().map(ComponentService::component).collect();
-        let (store_size, postgres) = (self.store)();
+        let (store_size, postgres) = self.store.status();
         let ingresses = self.ingresses.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let certificates = ingresses.iter().filter_map(|ingress| ingress.certificates.as_ref());
         let certificates: Vec<_> = certificates.map(Certificates::state).collect();

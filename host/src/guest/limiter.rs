@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use wasmtime::ResourceLimiter;
 
-use crate::concurrency_limit::{ClientBytes, ClientUsage};
+use crate::concurrency_limit::ClientBytes;
+use crate::instance_permit::InstancePermit;
 use crate::memory_budget::MemoryBudget;
 use crate::metrics::Counters;
 
@@ -22,8 +23,8 @@ pub struct MemoryLimiter {
     counters: Arc<Counters>,
     limit: usize,
     used: usize,
-    /// The usage of the current request's client.
-    request: Option<Arc<dyn ClientUsage>>,
+    /// The permit of the current request, which knows its client.
+    request: Option<Arc<InstancePermit>>,
     /// The client for which the memory counts. Empty while the host has enough memory.
     client: ClientBytes,
     is_counted: bool,
@@ -51,7 +52,7 @@ impl MemoryLimiter {
     }
 
     /// Begins a request. False if its client has too much memory to take the instance's as well.
-    pub fn enter(&mut self, request: Arc<dyn ClientUsage>) -> bool {
+    pub fn enter(&mut self, request: Arc<InstancePermit>) -> bool {
         self.leave();
         self.request = Some(request);
         self.count_if_scarce(0);
@@ -144,21 +145,13 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::concurrency_limit::{ClientKey, ConcurrencyLimit, Permit};
+    use crate::concurrency_limit::{ClientKey, ClientKeys, ConcurrencyLimit, HOST};
+    use crate::instance_permit::{StalledInstances, StalledPermits};
 
-    /// A request of the host.
-    struct Host;
-
-    impl ClientUsage for Host {
-        fn client_bytes(&self) -> ClientBytes {
-            ClientBytes::default()
-        }
-    }
-
-    impl ClientUsage for Permit {
-        fn client_bytes(&self) -> ClientBytes {
-            Permit::client_bytes(self)
-        }
+    fn permit(client: ClientKeys, budget: &Arc<MemoryBudget>) -> Arc<InstancePermit> {
+        let limit = ConcurrencyLimit::new(4, Duration::ZERO, 0).with_bytes(budget.clients().clone());
+        let stalled = StalledInstances::new(StalledPermits::new(0), budget.clone());
+        Arc::new(InstancePermit::new(limit.try_acquire(client).unwrap(), client, stalled))
     }
 
     fn limiter(limit: usize, budget: &Arc<MemoryBudget>) -> MemoryLimiter {
@@ -190,7 +183,7 @@ mod tests {
         assert!(!first.memory_growing(100, 101, None).unwrap() && !first.lacked_host_memory(), "its own limit");
         assert!(second.memory_growing(0, 50, None).unwrap());
         assert!(!second.memory_growing(50, 51, None).unwrap() && second.lacked_host_memory());
-        assert!(second.enter(Arc::new(Host)));
+        assert!(second.enter(permit(HOST, &budget)));
         assert!(!second.lacked_host_memory());
         drop(first);
         assert_eq!(budget.used(), 50);
@@ -203,8 +196,7 @@ mod tests {
     #[test]
     fn a_client_with_too_much_memory_gets_no_further_instance() {
         let budget = MemoryBudget::new(100);
-        let limit = ConcurrencyLimit::new(4, Duration::ZERO, 0).with_bytes(budget.clients().clone());
-        let permit = Arc::new(limit.try_acquire([Some(ClientKey::Credential(1)), None, None]).unwrap());
+        let permit = permit([Some(ClientKey::Credential(1)), None, None], &budget);
         let (mut first, mut second) = (limiter(100, &budget), limiter(100, &budget));
         for idle in [&mut first, &mut second] {
             assert!(idle.memory_growing(0, 40, None).unwrap());

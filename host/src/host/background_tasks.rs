@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::application::Application;
 use crate::deploy::{DeployError, Deployer, ReloadError, Reloaded};
-use crate::maintenance::{LeaderReader, Maintainer, Task};
+use crate::maintenance::{Maintainer, Task};
 use crate::manifest::{Maintenance, Manifest, ManifestError};
 use crate::serving_threads::ServingThreads;
 use crate::shard::Shard;
+use crate::store::StoreMonitor;
 
 /// The maintenance that the manifest asks for.
 pub struct BackgroundTasks(Mutex<Option<Parts>>);
@@ -17,7 +18,7 @@ pub struct BackgroundTasks(Mutex<Option<Parts>>);
 struct Parts {
     application: Arc<Application>,
     shards: Arc<Vec<Shard>>,
-    is_leader: LeaderReader,
+    store: StoreMonitor,
     threads: ServingThreads,
     maintains: bool,
     maintainer: Option<Maintainer>,
@@ -27,10 +28,10 @@ impl BackgroundTasks {
     pub fn new(
         application: Arc<Application>,
         shards: Arc<Vec<Shard>>,
-        is_leader: LeaderReader,
+        store: StoreMonitor,
         threads: ServingThreads,
     ) -> Arc<Self> {
-        let parts = Parts { application, shards, is_leader, threads, maintains: false, maintainer: None };
+        let parts = Parts { application, shards, store, threads, maintains: false, maintainer: None };
         Arc::new(Self(Mutex::new(Some(parts))))
     }
 
@@ -63,8 +64,8 @@ impl Parts {
         let tasks = self.maintenance().into_iter().map(|(component, maintenance)| Task::new(component, maintenance));
         let tasks: Vec<_> = tasks.collect();
         if !tasks.is_empty() {
-            let (shards, is_leader, threads) = (self.shards.clone(), self.is_leader.clone(), self.threads.clone());
-            self.maintainer = Some(Maintainer::start(tasks, shards, is_leader, threads)?);
+            let (shards, store, threads) = (self.shards.clone(), self.store.clone(), self.threads.clone());
+            self.maintainer = Some(Maintainer::start(tasks, shards, store, threads)?);
         }
         Ok(())
     }

@@ -16,4 +16,4 @@ pub use forwarding::{ForwardedFamily, Forwarding, is_forwarding, is_reserved};
 pub use idle_connections::IdleConnection;
 pub use listener::{Accepted, ClientSource, ConnectionPermits, Ingress, IngressOptions, KeepAlive, Unread};
 pub use own_cookies::{OPERATOR_COOKIE, OwnCookie};
-pub use receive_budget::{HostMemory, ReceiveBudget, ReceiveReservation};
+pub use receive_budget::{ReceiveBudget, ReceiveReservation};

@@ -9,16 +9,9 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use crate::memory_budget::MemoryBudget;
 use crate::send_buffer::Budget;
 use crate::shared_map::SharedMap;
-
-/// The memory that a host's guests and clients share.
-pub trait HostMemory: Send + Sync {
-    /// Takes bytes, if need be from idle instances. False if there are too few.
-    fn take(&self, bytes: u64) -> bool;
-
-    fn give_back(&self, bytes: u64);
-}
 
 /// The bytes that the clients of a listener may send ahead of components.
 pub struct ReceiveBudget {
@@ -27,7 +20,7 @@ pub struct ReceiveBudget {
     used: AtomicUsize,
     addresses: SharedMap<IpAddr, AtomicUsize>,
     /// The memory in which the bytes count as well, once the listener belongs to a host.
-    memory: OnceLock<Arc<dyn HostMemory>>,
+    memory: OnceLock<Arc<MemoryBudget>>,
 }
 
 /// One body's part of the budget. Dropping it gives the bytes back.
@@ -47,7 +40,7 @@ impl ReceiveBudget {
 
     /// Counts the bytes in this memory as well. For a listener that several hosts share, the first host's memory
     /// counts.
-    pub fn count_in(&self, memory: Arc<dyn HostMemory>) {
+    pub fn count_in(&self, memory: Arc<MemoryBudget>) {
         let _ = self.memory.set(memory);
     }
 
@@ -69,7 +62,7 @@ impl ReceiveBudget {
         let of_address = address.fetch_add(within, Ordering::Relaxed).saturating_add(within);
         let used = self.used.fetch_add(within, Ordering::Relaxed).saturating_add(within);
         let is_free = used.saturating_add(of_address) <= self.limit;
-        if is_free && self.memory.get().is_none_or(|memory| memory.take(within as u64)) {
+        if is_free && self.memory.get().is_none_or(|memory| memory.take_or_evict(within as u64)) {
             return Some(ReceiveReservation { budget: self.clone(), address, connection: connection.clone(), bytes });
         }
         address.fetch_sub(within, Ordering::Relaxed);
@@ -104,23 +97,9 @@ mod tests {
         [192, 0, 2, last].into()
     }
 
-    /// Bytes that are left.
-    struct Memory(AtomicUsize);
-
-    impl HostMemory for Memory {
-        fn take(&self, bytes: u64) -> bool {
-            let take = |left: usize| left.checked_sub(bytes as usize);
-            self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
-        }
-
-        fn give_back(&self, bytes: u64) {
-            self.0.fetch_add(bytes as usize, Ordering::Relaxed);
-        }
-    }
-
     #[test]
     fn an_address_gets_no_more_than_stays_free() {
-        let (budget, memory) = (ReceiveBudget::new(100), Arc::new(Memory(AtomicUsize::new(90))));
+        let (budget, memory) = (ReceiveBudget::new(100), MemoryBudget::new(90));
         budget.count_in(memory.clone());
         let connection = || Arc::new(Budget::new(1000));
         let first = budget.reserve(network(1), &connection(), 50).unwrap();
@@ -129,10 +108,11 @@ mod tests {
         assert!(budget.reserve(network(2), &connection(), 1).is_none());
         assert!(budget.reserve(network(3), &connection(), 13).is_none());
         let third = budget.reserve(network(3), &connection(), 12).unwrap();
-        assert_eq!((budget.used(), memory.0.load(Ordering::Relaxed)), (87, 3));
+        assert_eq!((budget.used(), memory.used()), (87, 87));
         assert!(budget.reserve(network(4), &connection(), 4).is_none(), "there is no memory for it");
+        assert_eq!(memory.denials.get(), 0, "no guest was denied memory");
         drop((first, second, third));
-        assert_eq!((budget.used(), memory.0.load(Ordering::Relaxed)), (0, 90));
+        assert_eq!((budget.used(), memory.used()), (0, 0));
     }
 
     #[test]

@@ -1,5 +1,4 @@
 use std::future::Future;
-use std::sync::atomic::AtomicBool;
 
 use futures::{FutureExt, poll};
 
@@ -15,17 +14,15 @@ const FOR_A_WHILE: Duration = Duration::from_millis(400);
 struct Component {
     limit: ConcurrencyLimit,
     stalled: Arc<StalledInstances>,
-    has_memory: Arc<AtomicBool>,
+    memory: Arc<MemoryBudget>,
 }
 
 impl Component {
     fn new(permits: usize, yielded_permits: usize) -> Self {
         let limit = ConcurrencyLimit::new(permits, PATIENCE, 100);
-        let has_memory = Arc::new(AtomicBool::new(true));
-        let told = has_memory.clone();
-        let stalled =
-            StalledInstances::new(StalledPermits::new(yielded_permits), Box::new(move || told.load(Ordering::Relaxed)));
-        Self { limit, stalled, has_memory }
+        let memory = MemoryBudget::new(100);
+        let stalled = StalledInstances::new(StalledPermits::new(yielded_permits), memory.clone());
+        Self { limit, stalled, memory }
     }
 
     fn begin(&self) -> Arc<InstancePermit> {
@@ -87,9 +84,9 @@ async fn an_instance_with_an_outbound_request_keeps_its_permit() {
 async fn no_instance_makes_way_without_memory_or_a_permit() {
     let component = Component::new(1, 2);
     let instance = component.begin();
-    component.has_memory.store(false, Ordering::Relaxed);
+    assert!(component.memory.take(100));
     assert!(component.serve_another(instance.yield_permit(Duration::ZERO), FOR_A_WHILE).await.is_none());
-    component.has_memory.store(true, Ordering::Relaxed);
+    component.memory.give_back(100);
 
     let yielded_permits = [(); 2].map(|()| component.stalled.yielded_permits.try_take(CLIENT).unwrap());
     assert!(component.serve_another(instance.yield_permit(Duration::ZERO), FOR_A_WHILE).await.is_none());

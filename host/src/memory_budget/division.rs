@@ -3,7 +3,6 @@
 use bytesize::ByteSize;
 
 use crate::machine;
-use crate::{response_cache, store};
 
 /// The part of the machine's memory that a host uses by default. The rest is for the compiled code, the threads and the
 /// system, which caches the database.
@@ -43,10 +42,8 @@ pub struct MemoryError {
 }
 
 impl MemoryDivision {
-    /// Divides `total`, or by default a share of the machine's memory, with `responses` in bytes.
-    pub fn new(total: Option<u64>, responses: u64, shards: usize) -> Self {
-        let near_caches = store::NEAR_CACHE_BYTES.saturating_mul(shards);
-        let caches = response_cache::MAX_BYTES.saturating_add(near_caches);
+    /// Divides `total`, or by default a share of the machine's memory, with the bytes of `responses` and `caches`.
+    pub fn new(total: Option<u64>, responses: u64, caches: usize) -> Self {
         let caches = u64::try_from(caches).unwrap_or(u64::MAX);
         let set_aside = caches.saturating_add(responses);
         let machine = machine::memory();

@@ -15,7 +15,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use crate::concurrency_limit::{BytesByClient, ClientBytes};
-use crate::ingress::HostMemory;
 use crate::metrics::Counter;
 
 pub use division::{MemoryDivision, MemoryError};
@@ -132,8 +131,8 @@ impl MemoryBudget {
         self.pools().iter().map(|pool| pool.bytes()).sum()
     }
 
-    /// As [`take`](Self::take), without counting a denial.
-    fn take_or_evict(&self, bytes: u64) -> bool {
+    /// As [`take`](Self::take), without counting a denial: for bytes that clients send before a guest has read them.
+    pub fn take_or_evict(&self, bytes: u64) -> bool {
         while !self.try_take(bytes) {
             if !self.evict_idle() {
                 return false;
@@ -179,17 +178,6 @@ impl MemoryBudget {
 
     fn idle(&self) -> MutexGuard<'_, Vec<Weak<dyn IdleInstances>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The budget of the bytes that clients may send before a guest has read them.
-impl HostMemory for MemoryBudget {
-    fn take(&self, bytes: u64) -> bool {
-        self.take_or_evict(bytes)
-    }
-
-    fn give_back(&self, bytes: u64) {
-        Self::give_back(self, bytes);
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use super::postgres::{self, FleetStore, Postgres};
+use super::postgres::{self, ConnectionSupervisor, FleetStore, Postgres};
 use super::sqlite::{self, Attachment, Sqlite};
 use super::{Backend, StoreHealth};
 
@@ -14,8 +14,34 @@ pub enum Engine {
     Postgres(Box<Postgres>),
 }
 
-/// Reads the store's size in bytes and, on PostgreSQL, the status of the server. It does not keep the store open.
-pub type StoreStatusReader = Box<dyn Fn() -> (u64, Option<postgres::ServerStatus>) + Send + Sync>;
+/// The state of a store that the host reads while it serves. It does not keep the store open.
+#[derive(Clone)]
+pub enum StoreMonitor {
+    /// The data folder.
+    Sqlite(PathBuf),
+    Postgres(Arc<ConnectionSupervisor>),
+}
+
+impl StoreMonitor {
+    /// Whether this host does the maintenance of the store. One of the sharing hosts does it.
+    pub fn is_leader(&self) -> bool {
+        match self {
+            Self::Sqlite(_) => true,
+            Self::Postgres(supervisor) => supervisor.is_leader(),
+        }
+    }
+
+    /// The store's size in bytes and, on PostgreSQL, the status of the server.
+    pub fn status(&self) -> (u64, Option<postgres::ServerStatus>) {
+        match self {
+            Self::Sqlite(data) => (sqlite::size(data), None),
+            Self::Postgres(supervisor) => {
+                let status = postgres::ServerStatus::of(supervisor);
+                (status.size, Some(status))
+            }
+        }
+    }
+}
 
 /// Why a store cannot be opened, or has failed since: a sentence for the operator.
 #[derive(Debug, thiserror::Error)]
@@ -117,25 +143,11 @@ impl Engine {
         }
     }
 
-    /// Returns a function that says whether this host does the maintenance of the store. It does not keep the store
-    /// open.
-    pub fn leader_reader(&self) -> Box<dyn Fn() -> bool + Send + Sync> {
+    /// `data` is the host's data folder.
+    pub fn monitor(&self, data: PathBuf) -> StoreMonitor {
         match self {
-            Self::Sqlite(_) => Box::new(|| true),
-            Self::Postgres(store) => Box::new(store.leader_reader()),
-        }
-    }
-
-    pub fn status_reader(&self, data: PathBuf) -> StoreStatusReader {
-        match self {
-            Self::Sqlite(_) => Box::new(move || (sqlite::size(&data), None)),
-            Self::Postgres(store) => {
-                let status = store.status_reader();
-                Box::new(move || {
-                    let status = status();
-                    (status.size, Some(status))
-                })
-            }
+            Self::Sqlite(_) => StoreMonitor::Sqlite(data),
+            Self::Postgres(store) => StoreMonitor::Postgres(store.supervisor().clone()),
         }
     }
 }

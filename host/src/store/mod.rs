@@ -41,7 +41,7 @@ mod conformance;
 pub use backend::{Backend, CasOutcome, CatchUp, CaughtUp};
 pub use backend::{Key, MAX_KEY_BYTES, MAX_VALUE_BYTES};
 pub use change_clock::{ChangeClock, VersionBucket};
-pub use engine::{Engine, EngineError, StoreStatusReader};
+pub use engine::{Engine, EngineError, StoreMonitor};
 pub use error::{ErrorKind, StoreError};
 pub use health::StoreHealth;
 pub use ledger::{Ledger, LedgerEntry};

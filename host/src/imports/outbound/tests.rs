@@ -22,7 +22,7 @@ fn a_guest_can_only_shorten_timeouts() {
 async fn denied_outbound_requests_wait_for_no_permit() {
     let client = client_keys(None, Some(1));
     let of_component = ConcurrencyLimit::new(1, Duration::from_secs(60), 1);
-    let stalled = StalledInstances::new(StalledPermits::new(2), Box::new(|| true));
+    let stalled = StalledInstances::new(StalledPermits::new(2), MemoryBudget::new(1));
     let permit = of_component.try_acquire(client).unwrap();
     let permit = Arc::new(InstancePermit::new(permit, client, stalled));
     // Another request takes the permit of the instance while the instance waits for its client.

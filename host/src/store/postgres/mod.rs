@@ -63,7 +63,7 @@ use mutant::{Defect, Mutant};
 pub use open_error::PostgresOpenError;
 pub use password::Passwords;
 use shared::SharedStore;
-use supervisor::ConnectionSupervisor;
+pub use supervisor::ConnectionSupervisor;
 pub use url::StoreUrl;
 
 /// How a store on PostgreSQL is opened.
@@ -193,17 +193,9 @@ impl Postgres {
         FleetStore::new(self.shared.clone())
     }
 
-    /// Returns a function that says whether this host does the maintenance of the store. One of the sharing hosts does
-    /// it.
-    pub fn leader_reader(&self) -> impl Fn() -> bool + Send + Sync + use<> {
-        let supervisor = self.shared.supervisor.clone();
-        move || supervisor.is_leader()
-    }
-
-    /// Returns a function that reads the server's status. It does not keep the store open.
-    pub fn status_reader(&self) -> impl Fn() -> ServerStatus + Send + Sync + use<> {
-        let supervisor = self.shared.supervisor.clone();
-        move || ServerStatus::of(&supervisor)
+    /// The connections, which do not keep the store open.
+    pub fn supervisor(&self) -> &Arc<ConnectionSupervisor> {
+        &self.shared.supervisor
     }
 }
 

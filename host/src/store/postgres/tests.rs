@@ -53,6 +53,10 @@ impl Host {
         Self::open_with(&PostgresOptions { defect: Defect::new(mutant), ..options }).unwrap()
     }
 
+    pub fn status(&self) -> ServerStatus {
+        ServerStatus::of(self.store.supervisor())
+    }
+
     fn open_with(options: &PostgresOptions) -> Result<Self, PostgresOpenError> {
         let data = tempfile::tempdir().unwrap();
         Ok(Self { store: Postgres::open(data.path(), 2, options)?, _data: data })
@@ -165,7 +169,7 @@ async fn one_host_does_the_maintenance_and_another_takes_over() {
     let Some(server) = start(&[]) else { return };
     let url = server.new_database("led");
     let first = Host::open(&url);
-    let is_first_leader = first.store.leader_reader();
+    let is_first_leader = || first.store.supervisor().is_leader();
     wait_until_async(SOON, "the first host to lead", async || is_first_leader()).await;
     let second = Host::open(&url);
     let seek = async || {
@@ -174,7 +178,7 @@ async fn one_host_does_the_maintenance_and_another_takes_over() {
         link.is_leader()
     };
     assert!(!seek().await && is_first_leader());
-    drop((is_first_leader, first));
+    drop(first);
     // Once the server has noticed that the connections have ended.
     wait_until_async(SOON, "the second host to lead", async || seek().await).await;
 }
@@ -187,7 +191,7 @@ fn settings_that_endanger_data_are_named() {
     server.sql_in("careless", "alter role postgres set ignore_checksum_failure = on");
     server.sql_in("careless", "alter role postgres set zero_damaged_pages = on");
     let host = Host::open(&url);
-    let read = host.store.status_reader();
+    let read = || host.status();
     let warnings = wait_for(SOON, "the warnings", || Some(read().warnings).filter(|warnings| !warnings.is_empty()));
     let names: Vec<&str> = warnings.iter().map(|warning| &*warning.setting).collect();
     assert_eq!(names, ["fsync", "full_page_writes", "ignore_checksum_failure", "zero_damaged_pages"]);
@@ -296,22 +300,22 @@ async fn reads_and_barriers_of_a_request_are_counted() {
     read(&*backend, "a").await;
     // The first read after a write may have found its own change in the snapshot.
     read(&*backend, "a").await;
-    let before = host.store.status_reader()();
+    let before = host.status();
     for _ in 0..10 {
         assert_eq!(read(&*backend, "a").await.unwrap(), b"1");
     }
-    let after = host.store.status_reader()();
+    let after = host.status();
     assert_eq!(after.reads, before.reads, "the value is remembered");
     assert!(after.barriers >= before.barriers + 10, "each request is sure of it");
 
     let keys = ["a", "b", "c", "d"].map(key);
     server.sql_in("counted", "insert into hexad.kv values ('default', 'c', 'C')");
     backend.prefetch(&keys).await;
-    let before = host.store.status_reader()();
+    let before = host.status();
     let mut values = Vec::new();
     for key in &keys {
         values.push(backend.get(key).await.unwrap());
     }
     assert_eq!(values, [Some(b"1".to_vec()), None, Some(b"C".to_vec()), None]);
-    assert_eq!(host.store.status_reader()().reads, before.reads, "they were fetched at once");
+    assert_eq!(host.status().reads, before.reads, "they were fetched at once");
 }

@@ -8,7 +8,7 @@ use crate::wait::{BETWEEN_LOOKS, wait_until};
 use crate::wait_async::within_async;
 
 fn reads(host: &Host) -> u64 {
-    host.store.status_reader()().reads
+    host.status().reads
 }
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn while_a_standby_stands_still_reads_go_on_and_writes_are_told_to_try_aga
     kinds.retain(|kind| !is_unknown(kind));
     assert!(kinds.iter().all(|kind| matches!(kind, ErrorKind::Unavailable(_))), "{kinds:?}");
     assert_eq!(read(&*backend, "before").await.unwrap(), b"1");
-    assert_eq!(host.store.status_reader()().reconnects, 0);
+    assert_eq!(host.status().reconnects, 0);
     assert_eq!(server.sql(connections), before, "no process of the server is left behind");
 
     standby.signal_all("CONT");
@@ -95,7 +95,7 @@ async fn while_a_standby_stands_still_reads_go_on_and_writes_are_told_to_try_aga
         }
         assert_eq!(read(&*backend, &name).await, Some(vec![number]));
     }
-    assert_eq!(host.store.status_reader()().reconnects, 0);
+    assert_eq!(host.status().reconnects, 0);
 }
 
 /// An operator ends the waits. The server then reports the commit as done, although no standby has it. Only a warning
@@ -253,6 +253,6 @@ async fn a_component_whose_connection_is_ended_can_be_asked_for_again() {
     let error = fetched.await.unwrap().unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Unavailable(_)), "{error}");
     control.batch_execute("commit").await.unwrap();
-    assert_eq!(host.store.status_reader()().reconnects, 0, "the others stay");
+    assert_eq!(host.status().reconnects, 0, "the others stay");
     assert!(tokio::task::spawn_blocking(move || fleet.component("digest")).await.unwrap().unwrap().is_none());
 }

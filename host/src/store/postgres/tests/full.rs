@@ -15,7 +15,7 @@ async fn a_host_whose_server_has_no_room_is_not_ready_until_it_has() {
     backend.durable(&ledger).await.unwrap_err();
     assert_eq!(problem(), Some(StoreProblem::Full));
     // A response of the server does not end the outage.
-    let responses = host.store.status_reader();
+    let responses = || host.status();
     let before = responses().barriers;
     wait_until_async(SOON, "responses to three barriers", async || responses().barriers >= before + 3).await;
     assert_eq!(problem(), Some(StoreProblem::Full));

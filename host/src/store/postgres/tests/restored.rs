@@ -14,12 +14,12 @@ async fn use_as_before(host: &Host, value: &[u8]) {
     let followed = Arc::new(Watch::new(fleet.clock(), &FleetStore::key()));
     read(&*backend, "a").await;
     followed.record_applied(fleet.clock().now());
-    let before = host.store.status_reader()().reads;
+    let before = host.status().reads;
     for _ in 0..5 {
         assert_eq!(read(&*backend, "a").await.unwrap(), value);
         assert!(followed.is_applied(fleet.clock()), "each request finds a change of what the hosts serve");
     }
-    assert_eq!(host.store.status_reader()().reads, before, "nothing that is remembered is believed");
+    assert_eq!(host.status().reads, before, "nothing that is remembered is believed");
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ async fn a_statement_that_takes_long_is_waited_for_while_the_server_responds() {
     write(&*backend, "a", b"1").await;
     let control = connect(&url).await;
     control.batch_execute("begin; lock table hexad.kv;").await.unwrap();
-    let responses = host.store.status_reader();
+    let responses = || host.status();
     let before = responses().barriers;
     // The read itself asks for two barriers, and the others come every second.
     let release = async {

@@ -84,7 +84,7 @@ async fn a_host_is_not_ready_until_a_page_that_was_damaged_can_be_read() {
     assert_eq!(host.problem(), Some(StoreProblem::Damaged));
     // Requests and probes can still read and write other keys.
     host.store.health().suspect();
-    let barriers = || host.store.status_reader()().barriers;
+    let barriers = || host.status().barriers;
     let before = barriers();
     wait_until_async(SOON, "responses to three barriers", async || barriers() >= before + 3).await;
     assert_eq!(host.problem(), Some(StoreProblem::Damaged));
@@ -190,7 +190,7 @@ async fn a_table_that_has_lost_its_row_is_named() {
         assert!(failure.problem == StoreProblem::Unusable && failure.reason.contains(&named), "{}", failure.reason);
         let refused = Host::try_open(&server.url("tenant", "rows"), &Passwords::default()).err().unwrap().to_string();
         assert!(refused.contains(&named), "{refused}");
-        assert_eq!(host.store.status_reader()().reconnects, 0, "the connections are of use");
+        assert_eq!(host.status().reconnects, 0, "the connections are of use");
         server.sql_in("rows", restore);
         host.until_problem(None).await;
     }
