@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::statistics::ComponentStatistics;
+use super::component_status::ComponentStatistics;
 use crate::component::ComponentService;
 use crate::machine;
 use crate::metrics::Summary;

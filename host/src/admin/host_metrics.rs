@@ -5,8 +5,8 @@ use std::fmt;
 use jiff::Timestamp;
 use prometheus_client::metrics::MetricType;
 
+use super::exposition::FamilyEncoder;
 use super::host_status::{HostStatus, ReloadStatus};
-use super::metric_family::FamilyEncoder;
 use crate::store::StoreProblem;
 
 /// The name, the help text, the kind and the value of a metric without labels. Without a value, the host has no such

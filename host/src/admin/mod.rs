@@ -29,13 +29,11 @@ mod exposition;
 mod history;
 mod host_metrics;
 mod host_status;
-mod metric_family;
 mod operator;
 mod prometheus_text;
 mod response;
 mod route;
 mod sessions;
-mod statistics;
 mod upload;
 
 use std::convert::Infallible;
@@ -64,7 +62,7 @@ use crate::serving_threads::survive;
 pub use access::{AccessError, AdminAccess};
 use access::{Publisher, TokenVerifier};
 use api::AdminApi;
-pub use component_status::{CanaryStatus, ComponentStatus, RevisionStatus};
+pub use component_status::{CanaryStatus, ComponentStatistics, ComponentStatus, RevisionStatus};
 pub use connections::ConnectionBounds;
 use connections::Connections;
 use context::AdminContext;
@@ -76,7 +74,6 @@ pub use host_status::{
 };
 use operator::OperatorPages;
 use sessions::Sessions;
-pub use statistics::ComponentStatistics;
 
 /// Threads for short work that blocks, beside those of deployments.
 const OTHER_THREADS: usize = 2;

@@ -10,8 +10,6 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-use super::frame_heads::{CONTINUATION, DATA, FrameHeads, HEAD_BYTES, HEADERS, RST_STREAM};
-
 /// Idle frames that a client may send in a period. Clients ping a few times a second at most.
 const MAX_IDLE_FRAMES: i64 = 1000;
 /// Streams that a client may end in a period, by a reset or by an error for which the host resets them. Each may end an
@@ -43,6 +41,17 @@ const ERRORS_OF_CLIENT: [u32; 4] = [1, 3, 5, 6];
 
 /// `GOAWAY` with `ENHANCE_YOUR_CALM` (section 6.8) and the highest number of a stream.
 const ENHANCE_YOUR_CALM: [u8; HEAD_BYTES + 8] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 11];
+
+/// Types of frames (section 6).
+pub const DATA: u8 = 0;
+pub const HEADERS: u8 = 1;
+pub const RST_STREAM: u8 = 3;
+pub const CONTINUATION: u8 = 9;
+
+/// Bytes of a frame before its payload.
+pub const HEAD_BYTES: usize = 9;
+/// Bytes of an error code, which is the payload of an `RST_STREAM` (section 6.4).
+const ERROR_BYTES: usize = 4;
 
 /// Detects a flood of idle frames or of resets. Idle frames are pings, settings, priorities, window updates, unknown
 /// frames, data without bytes, and heads that begin no stream.
@@ -240,6 +249,58 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
     }
 }
 
+/// The head of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameHead {
+    /// Bytes of the payload.
+    pub payload: usize,
+    pub kind: u8,
+    pub flags: u8,
+    pub stream: u32,
+    /// The error code of an `RST_STREAM`; 0 of other frames.
+    pub error: u32,
+}
+
+/// Finds the heads wherever reads or writes begin and end. The bytes begin with a frame.
+#[derive(Default)]
+pub struct FrameHeads {
+    /// The bytes of the current head so far, and of an error code after it.
+    read: [u8; HEAD_BYTES + ERROR_BYTES],
+    length: usize,
+    /// Payload bytes of the current frame that have not come yet.
+    payload: usize,
+}
+
+impl FrameHeads {
+    /// The next frame head that ends in `bytes`, which advance past it. `None` if no head ends there.
+    pub fn next(&mut self, bytes: &mut &[u8]) -> Option<FrameHead> {
+        let skipped = self.payload.min(bytes.len());
+        self.payload -= skipped;
+        *bytes = bytes.get(skipped..).unwrap_or_default();
+        while let Some((byte, rest)) = bytes.split_first() {
+            *bytes = rest;
+            if let Some(free) = self.read.get_mut(self.length) {
+                *free = *byte;
+            }
+            self.length += 1;
+            if self.length < HEAD_BYTES {
+                continue;
+            }
+            let [a, b, c, kind, flags, s, t, r, e, error @ ..] = self.read;
+            let payload = u32::from_be_bytes([0, a, b, c]) as usize;
+            let with_error = kind == RST_STREAM && payload >= ERROR_BYTES;
+            let ahead = if with_error { ERROR_BYTES } else { 0 };
+            if self.length == HEAD_BYTES + ahead {
+                self.length = 0;
+                self.payload = payload - ahead;
+                let error = if with_error { u32::from_be_bytes(error) } else { 0 };
+                return Some(FrameHead { payload, kind, flags, stream: u32::from_be_bytes([s, t, r, e]), error });
+            }
+        }
+        None
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -346,6 +407,28 @@ mod tests {
             (0xb7, 0, 9, true),
         ] {
             assert_eq!(is_idle(kind, flags, payload), expected, "{kind} {flags} {payload}");
+        }
+    }
+
+    #[test]
+    fn heads_are_found_wherever_the_bytes_are_cut() {
+        let mut frames = Vec::new();
+        frames.extend([0, 0, 3, DATA, 1, 0, 0, 0, 5, 7, 7, 7]);
+        frames.extend([0, 0, 4, RST_STREAM, 0, 0, 0, 0, 7, 0, 0, 0, 8]);
+        frames.extend([0, 0, 0, RST_STREAM, 0, 0, 0, 0, 7]);
+        frames.extend([0, 0, 1, 6, 0, 0, 0, 0, 0, 1]);
+        let head = |payload, kind, flags, stream, error| FrameHead { payload, kind, flags, stream, error };
+        let expected =
+            [head(3, DATA, 1, 5, 0), head(4, RST_STREAM, 0, 7, 8), head(0, RST_STREAM, 0, 7, 0), head(1, 6, 0, 0, 0)];
+        for size in 1..=frames.len() {
+            let (mut heads, mut found) = (FrameHeads::default(), Vec::new());
+            for mut part in frames.chunks(size) {
+                while let Some(head) = heads.next(&mut part) {
+                    found.push(head);
+                }
+                assert!(part.is_empty());
+            }
+            assert_eq!(found, expected, "{size}");
         }
     }
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `socket` | the socket, and the bytes that were read ahead |
 //! | `http1`, `http2` | one connection in each version |
-//! | `frame_meter`, `frame_heads` | floods of empty frames and of resets |
+//! | `frame_meter` | floods of empty frames and of resets |
 //! | `cancellations` | requests that a proxy's clients cancel over HTTP/2 |
 //! | `linger` | the end of a connection whose client may still send |
 //! | `service`, `in_flight` | hands requests to the application, and counts them |
@@ -12,7 +12,6 @@
 
 mod cancellations;
 mod client_body;
-mod frame_heads;
 mod frame_meter;
 mod http1;
 mod http2;

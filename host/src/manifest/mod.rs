@@ -4,7 +4,6 @@
 //! are in `[component.<id>.tool.hexad]`, which Spin ignores.
 
 mod cache_policy;
-mod credentials;
 mod error;
 mod former_names;
 mod limits;
@@ -22,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use error::Problems;
+use http::HeaderName;
 use location::Locations;
 use schema::{PrivateRoute, TextOr};
 use toml::Spanned;
@@ -233,7 +233,7 @@ fn component(
     let limits = Limits::from_tool(&tool, &mut problem);
     let route_limits = limits.request.of_routes(&tool, &mut problem);
     let cache_policy = problems.keep(cache_policy::from_tool(&tool, &allowed_hosts).map_err(at));
-    let credentials = problems.keep(credentials::from_tool(&tool).map_err(at));
+    let credentials = problems.keep(credentials(&tool).map_err(at));
     let maintenance = problems.keep(maintenance::from_tool(&tool, options.maintenance_every, values).map_err(at));
     let grants = Grants::new(&id, all_labels.clone(), labels, prefixes).with_volatile(&tool.volatile);
     let grants = problems.keep(grants.map_err(at));
@@ -379,6 +379,22 @@ impl UnknownComponent {
         let known: Vec<_> = known.map(|id| format!("`{id}`")).collect();
         Self { id: id.to_owned(), known: known.join(", ") }
     }
+}
+
+/// Which headers and query parameters have a component's credentials.
+fn credentials(tool: &schema::HexadTool) -> Result<Credentials, String> {
+    let Some(declared) = &tool.credentials else {
+        return Ok(Credentials::default());
+    };
+    let header = |name: &String| {
+        name.parse::<HeaderName>()
+            .map_err(|_| format!("credentials.headers: {name:?} is not the name of a header; correct it"))
+    };
+    Ok(Credentials {
+        headers: declared.headers.iter().map(header).collect::<Result<_, _>>()?,
+        parameters: declared.parameters.clone(),
+        is_declared: true,
+    })
 }
 
 #[cfg(test)]
