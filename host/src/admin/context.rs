@@ -25,7 +25,7 @@ pub struct AdminContext {
     pub threads: ServingThreads,
     pub history: History,
     pub sessions: Sessions,
-    /// Metrics have the names of the release before.
+    /// Whether metrics have the names of the previous release.
     pub old_metric_names: bool,
 }
 

@@ -35,7 +35,7 @@ const RENAMED: [(&str, &str); 9] = [
     ("hexad_guest_busy_seconds", "hexad_guest_cpu_seconds"),
 ];
 
-/// The metrics with their former names.
+/// Replaces the present names of metrics by the former ones.
 pub fn with_old_names(metrics: String) -> String {
     RENAMED.iter().fold(metrics, |metrics, (former, present)| metrics.replace(present, former))
 }

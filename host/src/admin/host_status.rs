@@ -148,7 +148,7 @@ pub struct FleetHostStatus {
     pub version: String,
     /// The digest of the host's manifest.
     pub manifest: Option<String>,
-    /// The digest of what it says. None from a build before 0.2.
+    /// The digest of the manifest's resolved content. None from a build before 0.2.
     #[serde(default)]
     pub resolved_manifest: Option<String>,
     /// The revision of the record that this host serves.
@@ -158,7 +158,7 @@ pub struct FleetHostStatus {
 }
 
 impl FleetHostStatus {
-    /// Whether two hosts have the same manifest, by what it says if both report that.
+    /// Whether two hosts have the same manifest. If both report its resolved content, the content decides.
     pub fn has_manifest_of(&self, other: &Self) -> bool {
         match (&self.resolved_manifest, &other.resolved_manifest) {
             (Some(own), Some(other)) => own == other,

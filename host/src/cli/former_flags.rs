@@ -22,7 +22,7 @@ fn warnings(arguments: impl Iterator<Item = String>) -> Vec<String> {
 pub fn warn_of_former_flags() {
     let arguments = std::env::args_os().filter_map(|argument| argument.into_string().ok());
     for warning in warnings(arguments) {
-        // Without a reader, the flag still has its effect.
+        // The flag has its effect also if no program reads the warning.
         let _ = writeln!(std::io::stderr(), "hexad: {warning}");
     }
 }
