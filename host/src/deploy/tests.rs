@@ -146,7 +146,7 @@ fn a_change_that_cannot_be_recorded_is_not_logged_as_done() {
     let unfinished = folder.path().join("data/components/active.new");
     std::fs::create_dir(&unfinished).unwrap();
     for failed in [swap(&host, 2, None), host.deployer().roll_back("a", "mia", None)] {
-        assert!(matches!(&failed, Err(DeployError::Io { subject: "the record of what serves", .. })), "{failed:?}");
+        assert!(matches!(&failed, Err(DeployError::Io { subject: "the serving record", .. })), "{failed:?}");
     }
     assert_eq!(service(&host).current().digest, digest(1));
     assert_eq!(audit(&folder), ["swap done", "swap refused", "rollback refused"]);
