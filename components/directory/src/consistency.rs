@@ -1,10 +1,11 @@
-//! The catalog and the entries of paths, which are derived from the records: whether they agree with them
-//! ([`Comparison`]), whether they have records that are missing ([`missing`]), and deriving them anew ([`repair`]). And
-//! records in an impossible state: outside of the tree ([`tree_position`]), or with roles, invitations or gates of
-//! deleted ones ([`holders`]), which is mended where that can be; and lists of tokens that lack a token, or have a lost
-//! one ([`token_lists`]).
+//! Checks and repairs of the directory:
+//! - the catalog and the path entries may differ from the records ([`Comparison`]) or name missing records
+//!   ([`missing`]); [`repair`] derives both again;
+//! - a record may be outside of the tree ([`tree_position`]), or have roles, invitations or gates of deleted records
+//!   ([`dangling_roles`]); a repair corrects these if it can;
+//! - lists of tokens may lack a token or name a lost one ([`token_lists`]).
 
-mod holders;
+mod dangling_roles;
 pub mod missing;
 pub mod repair;
 mod subject;
@@ -12,7 +13,7 @@ pub mod token_lists;
 mod tree;
 mod tree_position;
 
-pub(crate) use holders::gate_problems;
+pub(crate) use dangling_roles::gate_problems;
 pub use subject::Subject;
 pub use token_lists::TokenLists;
 
@@ -43,7 +44,7 @@ impl Subject {
         Ok(is_missing.then(|| format!("it belongs to user {user_id}, whose record is missing; import the user again")))
     }
 
-    /// Adds all rows of the record, also those that only the catalog has.
+    /// Adds all rows of the record, including rows that only the catalog has.
     fn add_to(self, env: &Env, changes: &mut Changes, tables: &Tables) -> Result<(), StoreError> {
         match self {
             Subject::Namespace(id) => changes.group(id),
@@ -59,7 +60,7 @@ impl Subject {
         Ok(())
     }
 
-    /// Its path, if the record is there.
+    /// The path of the record; `None` if the record or the path is absent.
     fn path(self, env: &Env) -> Result<Option<PresentPath>, StoreError> {
         Ok(match self {
             Subject::Namespace(id) => {
@@ -81,7 +82,7 @@ impl Subject {
     }
 }
 
-/// The path in a record.
+/// The present path in a record.
 struct PresentPath {
     parent_id: Option<u64>,
     segment: String,
@@ -101,8 +102,7 @@ struct Tables {
 }
 
 impl Comparison {
-    /// The disagreements with a record. A record that a writer is about to change, or has changed before the catalog
-    /// follows, agrees.
+    /// The differences between the catalog and a record. While a writer's intent names the record, they are ignored.
     pub fn problems(&self, env: &Env, subject: Subject) -> Result<Vec<String>, StoreError> {
         let mut problems = Vec::new();
         if let Some(PresentPath { parent_id, segment, owner, .. }) = subject.path(env)? {
@@ -118,9 +118,9 @@ impl Comparison {
         }
         problems.extend(subject.missing_user(env)?);
         // Most records have no problem, and then the intents, which can be long, are not read.
-        let held = holders::problems(env, subject)?;
-        if !held.is_empty() && !subject.is_pending(env)? {
-            problems.extend(held);
+        let dangling = dangling_roles::problems(env, subject)?;
+        if !dangling.is_empty() && !subject.is_pending(env)? {
+            problems.extend(dangling);
         }
         if !self.is_in_catalog(env, subject)? {
             let was_pending = subject.is_pending(env)?;
@@ -132,15 +132,15 @@ impl Comparison {
         Ok(problems)
     }
 
-    /// Whether the catalog has the rows of this record, and no others.
+    /// Whether the catalog has exactly the rows of this record.
     fn is_in_catalog(&self, env: &Env, subject: Subject) -> Result<bool, StoreError> {
         let tables = self.tables(env)?;
         Ok(match subject {
             Subject::Namespace(id) => row(&tables.namespaces, id) == intent_log::namespace_row(env, id)?.as_ref(),
             Subject::Project(id) => row(&tables.projects, id) == intent_log::project_row(env, id)?.as_ref(),
             Subject::Memberships(id) => {
-                let held = tables.members.get(&id).map(Vec::as_slice).unwrap_or_default();
-                held == intent_log::rows_of_member(env, id)?
+                let listed = tables.members.get(&id).map(Vec::as_slice).unwrap_or_default();
+                listed == intent_log::rows_of_member(env, id)?
             }
             Subject::User(_) => true,
         })
@@ -162,8 +162,8 @@ impl Comparison {
     }
 }
 
-/// Damage as a problem; other errors as they are.
-fn note<T>(report: &mut CheckReport, outcome: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+/// Records damage as a problem; passes other errors through.
+fn tolerate<T>(report: &mut CheckReport, outcome: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match outcome {
         Ok(value) => Ok(Some(value)),
         Err(StoreError::Corrupt { key, why }) => {

@@ -42,8 +42,8 @@ pub struct Env {
 }
 
 impl Env {
-    /// The same environment with the present time, for the next part of a long request, such as the next batch of an
-    /// import.
+    /// A copy of the environment with the present time, for the next part of a long request, such as the next batch of
+    /// an import.
     pub fn with_current_time(&self) -> Env {
         Env { now: self.clock.now(), ..self.clone() }
     }

@@ -1,4 +1,4 @@
-//! A snapshot of all namespaces and projects and its views of single ones.
+//! A snapshot of all namespaces and projects, and views of single ones.
 
 use super::columns::Texts;
 use super::manifest::Manifest;
@@ -23,12 +23,12 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Empty before the first import.
+    /// The id of the catalog's revision; empty before the first import.
     pub fn revision(&self) -> &str {
         &self.revision
     }
 
-    /// The same for every revision with the same namespaces and projects; memberships may differ.
+    /// Equal for revisions with the same namespaces and projects. Memberships may differ.
     pub fn tree_version(&self) -> TreeVersion {
         TreeVersion(self.tree.clone())
     }
@@ -53,8 +53,8 @@ impl Catalog {
         self.tree.personal(user_id).map(|row| self.namespace_at(row))
     }
 
-    /// The banned users, by id. A user whom an earlier build banned is named as the first one with the id, even if it
-    /// is a later one. The same `Rc` for one [`Catalog::tree_version`].
+    /// The banned users, by id. A user whom an earlier build banned has the first incarnation here, even if it is a
+    /// later one. The `Rc` is the same for one [`Catalog::tree_version`].
     pub fn banned_users(&self) -> &Rc<[UserKey]> {
         self.tree.banned()
     }
@@ -70,7 +70,7 @@ impl Catalog {
         self.tree.namespace_of(row).map(|_| self.project_at(row))
     }
 
-    /// The projects whose pages have a domain of their own, and the domain.
+    /// The projects with a unique pages domain, and the domain.
     pub fn pages_domains(&self) -> impl Iterator<Item = (Project<'_>, &str)> {
         let present = self.projects.pages_domains.iter().filter(|(row, _)| self.tree.namespace_of(*row).is_some());
         present.map(|(row, domain)| (self.project_at(*row), domain.as_str()))
@@ -85,7 +85,7 @@ impl Catalog {
         (rows(&self.namespaces.shares, &self.namespaces.ids), rows(&self.projects.shares, &self.projects.ids))
     }
 
-    /// The groups and projects right below these namespaces, also if these are deleted.
+    /// The groups and projects directly below these namespaces, even deleted ones.
     pub(crate) fn right_below(&self, parents: &BTreeSet<u64>) -> (Vec<u64>, Vec<u64>) {
         let below = |ids: &[u64], parent_ids: &[u64]| {
             let rows = ids.iter().zip(parent_ids).filter(|(_, parent)| parents.contains(parent));
@@ -95,8 +95,7 @@ impl Catalog {
         (below(&namespaces.ids, &namespaces.parent_ids), below(&projects.ids, &projects.namespace_ids))
     }
 
-    /// The columns of texts, by [`Namespace::row`]. They also have rows of namespaces below a deleted
-    /// one.
+    /// The columns of texts, by [`Namespace::row`]. They also have the rows of namespaces below a deleted one.
     pub fn columns(&self) -> Columns<'_> {
         Columns { paths: &self.namespaces.paths, names: &self.namespaces.names, rows: self.namespaces.ids.len() }
     }
@@ -107,7 +106,7 @@ impl Catalog {
         self.tree.position(row).map(|_| self.namespace_at(row))
     }
 
-    /// The rows of all namespaces with those of their parents, parents first.
+    /// The rows of all namespaces with the rows of their parents, parents first.
     pub fn top_down(&self) -> impl Iterator<Item = (usize, Option<usize>)> {
         let order = self.tree.order().iter();
         order.map(|row| (*row as usize, self.tree.parent(*row).map(|parent| parent as usize)))
@@ -122,7 +121,7 @@ impl Catalog {
     }
 }
 
-/// A version of a catalog's namespaces and projects, to compare with another catalog's.
+/// A version of a catalog's namespaces and projects, for comparison with another catalog's.
 #[derive(Clone)]
 pub struct TreeVersion(Rc<Tree>);
 
@@ -132,7 +131,7 @@ impl PartialEq for TreeVersion {
     }
 }
 
-/// Texts of all namespaces.
+/// The texts of all namespaces.
 pub struct Columns<'a> {
     pub paths: &'a Texts,
     pub names: &'a Texts,
@@ -151,7 +150,7 @@ impl<'a> Namespace<'a> {
         &self.catalog.namespaces
     }
 
-    /// Its row in [`Catalog::columns`]. Rows are in the order of ids.
+    /// The row in [`Catalog::columns`]. Rows are in the order of ids.
     pub fn row(self) -> usize {
         self.row as usize
     }
@@ -160,7 +159,7 @@ impl<'a> Namespace<'a> {
         cell(&self.table().ids, self.row)
     }
 
-    /// The last segment of its full path.
+    /// The last segment of the full path.
     pub fn path(self) -> &'a str {
         self.table().paths.get(self.row())
     }
@@ -192,17 +191,17 @@ impl<'a> Namespace<'a> {
         self.has_owner_flag(table::ACTIVE)
     }
 
-    /// The same of a bot.
+    /// Whether the owner of this personal namespace is a bot.
     pub fn has_bot_owner(self) -> bool {
         self.has_owner_flag(table::BOT)
     }
 
-    /// The same of an external user.
+    /// Whether the owner of this personal namespace is an external user.
     pub fn has_external_owner(self) -> bool {
         self.has_owner_flag(table::EXTERNAL)
     }
 
-    /// The same of an administrator.
+    /// Whether the owner of this personal namespace is an administrator.
     pub fn has_admin_owner(self) -> bool {
         self.has_owner_flag(table::ADMIN)
     }
@@ -211,7 +210,7 @@ impl<'a> Namespace<'a> {
         cell(&self.table().owner_flags, self.row) & flag != 0
     }
 
-    /// Groups whose members have a role here.
+    /// The invited groups, whose members have a role here.
     pub fn shares(self) -> Vec<Share> {
         row::shares(&self.table().shares, self.row)
     }
@@ -252,7 +251,7 @@ impl<'a> Namespace<'a> {
         self.catalog.tree.below(self.row).iter().map(move |row| self.catalog.namespace_at(*row))
     }
 
-    /// The namespaces right below this one, by id.
+    /// The namespaces directly below this one, by id.
     pub fn children(self) -> impl Iterator<Item = Namespace<'a>> {
         self.descendants().filter(move |below| below.parent().is_some_and(|parent| parent.row == self.row))
     }
@@ -262,7 +261,7 @@ impl<'a> Namespace<'a> {
         self.catalog.tree.projects_below(self.row).iter().map(move |row| self.catalog.project_at(*row))
     }
 
-    /// The projects right in this namespace, by id.
+    /// The projects directly in this namespace, by id.
     pub fn projects(self) -> impl ExactSizeIterator<Item = Project<'a>> {
         self.catalog.tree.projects_in(self.row).iter().map(move |row| self.catalog.project_at(*row))
     }
@@ -283,7 +282,7 @@ impl<'a> Project<'a> {
         cell(&self.table().ids, self.row)
     }
 
-    /// The last segment of its full path.
+    /// The last segment of the full path.
     pub fn path(self) -> &'a str {
         self.table().paths.get(self.row as usize)
     }
@@ -296,12 +295,12 @@ impl<'a> Project<'a> {
         row::visibility(cell(&self.table().visibilities, self.row))
     }
 
-    /// Who may use its issues.
+    /// The access to the project's issues.
     pub fn issues(self) -> FeatureAccess {
         row::feature_access(cell(&self.table().issues, self.row))
     }
 
-    /// The id of the incarnation that its issues name; `None` for the first one.
+    /// The id of the project's incarnation that its issues name; `None` for the first one.
     pub fn issues_incarnation(self) -> Option<&'a str> {
         let column = &self.table().issues_incarnations;
         let found = column.binary_search_by_key(&self.row, |(row, _)| *row).ok();
@@ -312,13 +311,13 @@ impl<'a> Project<'a> {
         cell(&self.table().archived, self.row) != 0
     }
 
-    /// Groups whose members have a role here.
+    /// The invited groups, whose members have a role here.
     pub fn shares(self) -> Vec<Share> {
         row::shares(&self.table().shares, self.row)
     }
 
     pub fn namespace(self) -> Namespace<'a> {
-        // Every project of the catalog is in a namespace of it.
+        // Every project of the catalog is in a namespace of the catalog.
         let row = self.catalog.tree.namespace_of(self.row).unwrap_or_default();
         self.catalog.namespace_at(row)
     }

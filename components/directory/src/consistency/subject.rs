@@ -1,4 +1,4 @@
-//! The records that the catalog and the entries of paths are derived from.
+//! The records from which the catalog and the path entries are derived.
 
 use crate::catalog::intent_log;
 use crate::store::Key;
@@ -7,7 +7,7 @@ use kit::store::StoreError;
 
 pub(super) const PREFIX: &str = "directory/v1/";
 
-/// A record that rows of the catalog or an entry of a path are derived from.
+/// A record from which rows of the catalog or a path entry are derived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
     Namespace(u64),
@@ -42,7 +42,7 @@ impl Subject {
         key.text()
     }
 
-    /// Whether a writer has announced that it changes the record, and the catalog may not have followed.
+    /// Whether a writer's intent names the record, so that the catalog may differ from it.
     pub(super) fn is_pending(self, env: &Env) -> Result<bool, StoreError> {
         let pending = intent_log::pending(env)?;
         Ok(match self {
@@ -52,10 +52,10 @@ impl Subject {
         })
     }
 
-    /// Whether there is no record, neither a deleted one, and no writer is about to write it.
+    /// Whether the record is neither present nor deleted, and no writer's intent names it.
     pub(super) fn is_missing(self, env: &Env) -> Result<bool, StoreError> {
         let is_absent = || Ok::<_, StoreError>(env.store.get(&self.key())?.is_none());
-        // A writer may have written it, and updated the catalog, before its intent was looked for.
+        // A writer may have written it, and updated the catalog, before its intent was looked up.
         Ok(is_absent()? && !self.is_pending(env)? && is_absent()?)
     }
 }
