@@ -135,8 +135,7 @@ pub fn reads(prefix: &str, format: u32) -> Storage {
     Storage { prefix: prefix.to_owned(), reads: vec![format], writes: None }
 }
 
-/// Checks that this component may read every prefix that it declares. The host calls it before it routes requests to
-/// the component.
+/// Checks that this component may read every prefix that it declares. The host calls it before it routes requests here.
 pub async fn check(storage: &[Storage]) -> Result<(), String> {
     let env = env(Rc::new(NoNetwork), &[]).await;
     storage.iter().try_for_each(|storage| {
@@ -157,8 +156,7 @@ pub async fn check(storage: &[Storage]) -> Result<(), String> {
 /// `network` gives the area outbound HTTP; without it, the component does not import `wasi:http/client`. The value
 /// `sequential` lets the host send the first request. It requires a handler that sends its requests one after the other
 /// and waits for nothing else meanwhile. Any other handler is `concurrent`. An area with a network and an empty
-/// `storage` has no key-value store, and its component imports none. Name and version are taken from the area's
-/// package.
+/// `storage` has no key-value store, and its component imports none. Name and version are the package's.
 #[macro_export]
 macro_rules! area {
     (handle: $handle:path, variables: $variables:expr, storage: $storage:tt,) => {
@@ -274,8 +272,7 @@ async fn environment(outbound: Rc<dyn Client>, names: &[&str], open: impl FnOnce
                 variables: Rc::new(read_variables(names).await),
                 entropy: Rc::new(WasiEntropy),
             };
-            // `check` reads no variables, so its instance is not kept. If the store could not be opened, the next
-            // request may succeed.
+            // `check` reads no variables, so its instance is not kept. A closed store may open at the next request.
             if is_open && !names.is_empty() {
                 INSTANCE.set(Some(instance.clone()));
             }

@@ -44,8 +44,8 @@ pub fn incoming(request: wit::Request) -> Result<Request, ErrorCode> {
     Ok(Request { origin, headers, body, ..Request::new(method, target) })
 }
 
-/// Converts a response with an empty body, or with a whole body of at most one piece. Returns any other response. The
-/// host keeps the bodies in `kept`.
+/// Converts a response with an empty body, or with a whole body of at most one piece. Returns any other one. The host
+/// keeps the bodies in `kept`.
 fn buffered(response: Response, head_only: bool, kept: wit::KeptBodies) -> Result<wit::Response, Response> {
     let (body, number) = match response.body {
         _ if head_only => (Vec::new(), None),
@@ -107,7 +107,6 @@ impl Client for Exchanges {
     }
 }
 
-/// A handler that has not responded.
 struct PendingHandler {
     response: LocalBoxFuture<'static, Response>,
     exchange: Rc<Exchange>,
@@ -187,7 +186,6 @@ fn suspend(suspended: Suspended) -> u64 {
     continuation
 }
 
-/// The outcome of a poll.
 enum Polled {
     Response(Response),
     Exchange(OutboundRequest),
