@@ -34,7 +34,7 @@ mod tree;
 
 pub use columns::Texts;
 pub use load::read;
-pub use snapshot::{Catalog, Columns, Namespace, Project, TreeVersion};
+pub use snapshot::{Catalog, CatalogColumns, NamespaceView, ProjectView, TreeVersion};
 
 #[cfg(test)]
 mod tests;

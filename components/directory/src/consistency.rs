@@ -14,7 +14,7 @@ mod tree;
 mod tree_position;
 
 pub(crate) use dangling_roles::gate_problems;
-pub use subject::Subject;
+pub use subject::CheckedRecord;
 pub use token_lists::TokenLists;
 
 use crate::catalog::changes::Changes;
@@ -34,23 +34,23 @@ use tree_position::TreePosition;
 
 const PREFIX: &str = subject::PREFIX;
 
-impl Subject {
+impl CheckedRecord {
     /// The problem of a personal namespace whose user is missing.
     fn missing_user(self, env: &Env) -> Result<Option<String>, StoreError> {
-        let Subject::Namespace(id) = self else { return Ok(None) };
+        let CheckedRecord::Namespace(id) = self else { return Ok(None) };
         let record = store::read::<NamespaceRecord>(env, &Key::Namespace(id))?;
         let Some(user_id) = record.and_then(|record| record.owner_id) else { return Ok(None) };
-        let is_missing = Subject::User(user_id).is_missing(env)? && !self.is_pending(env)?;
+        let is_missing = CheckedRecord::User(user_id).is_missing(env)? && !self.is_pending(env)?;
         Ok(is_missing.then(|| format!("it belongs to user {user_id}, whose record is missing; import the user again")))
     }
 
     /// Adds all rows of the record, including rows that only the catalog has.
     fn add_to(self, env: &Env, changes: &mut Changes, tables: &Tables) -> Result<(), StoreError> {
         match self {
-            Subject::Namespace(id) => changes.group(id),
-            Subject::Project(id) => changes.project(id),
-            Subject::User(_) => {}
-            Subject::Memberships(id) => {
+            CheckedRecord::Namespace(id) => changes.group(id),
+            CheckedRecord::Project(id) => changes.project(id),
+            CheckedRecord::User(_) => {}
+            CheckedRecord::Memberships(id) => {
                 let listed = tables.members.get(&id).into_iter().flatten().cloned();
                 for row in listed.chain(intent_log::rows_of_member(env, id)?) {
                     changes.member_row(row.key());
@@ -63,7 +63,7 @@ impl Subject {
     /// The path of the record; `None` if the record or the path is absent.
     fn path(self, env: &Env) -> Result<Option<PresentPath>, StoreError> {
         Ok(match self {
-            Subject::Namespace(id) => {
+            CheckedRecord::Namespace(id) => {
                 store::read::<NamespaceRecord>(env, &Key::Namespace(id))?.map(|record| PresentPath {
                     parent_id: record.parent_id,
                     owner: PathOwner::Namespace(id),
@@ -71,13 +71,15 @@ impl Subject {
                     segment: record.path,
                 })
             }
-            Subject::Project(id) => store::read::<ProjectRecord>(env, &Key::Project(id))?.map(|record| PresentPath {
-                parent_id: Some(record.namespace_id),
-                owner: PathOwner::Project(id),
-                incarnation: record.incarnation().clone(),
-                segment: record.path,
-            }),
-            Subject::Memberships(_) | Subject::User(_) => None,
+            CheckedRecord::Project(id) => {
+                store::read::<ProjectRecord>(env, &Key::Project(id))?.map(|record| PresentPath {
+                    parent_id: Some(record.namespace_id),
+                    owner: PathOwner::Project(id),
+                    incarnation: record.incarnation().clone(),
+                    segment: record.path,
+                })
+            }
+            CheckedRecord::Memberships(_) | CheckedRecord::User(_) => None,
         })
     }
 }
@@ -103,7 +105,7 @@ struct Tables {
 
 impl Comparison {
     /// The differences between the catalog and a record. While a writer's intent names the record, they are ignored.
-    pub fn problems(&self, env: &Env, subject: Subject) -> Result<Vec<String>, StoreError> {
+    pub fn problems(&self, env: &Env, subject: CheckedRecord) -> Result<Vec<String>, StoreError> {
         let mut problems = Vec::new();
         if let Some(PresentPath { parent_id, segment, owner, .. }) = subject.path(env)? {
             let position = TreePosition::of(env, subject, parent_id)?;
@@ -133,16 +135,16 @@ impl Comparison {
     }
 
     /// Whether the catalog has exactly the rows of this record.
-    fn is_in_catalog(&self, env: &Env, subject: Subject) -> Result<bool, StoreError> {
+    fn is_in_catalog(&self, env: &Env, subject: CheckedRecord) -> Result<bool, StoreError> {
         let tables = self.tables(env)?;
         Ok(match subject {
-            Subject::Namespace(id) => row(&tables.namespaces, id) == intent_log::namespace_row(env, id)?.as_ref(),
-            Subject::Project(id) => row(&tables.projects, id) == intent_log::project_row(env, id)?.as_ref(),
-            Subject::Memberships(id) => {
+            CheckedRecord::Namespace(id) => row(&tables.namespaces, id) == intent_log::namespace_row(env, id)?.as_ref(),
+            CheckedRecord::Project(id) => row(&tables.projects, id) == intent_log::project_row(env, id)?.as_ref(),
+            CheckedRecord::Memberships(id) => {
                 let listed = tables.members.get(&id).map(Vec::as_slice).unwrap_or_default();
                 listed == intent_log::rows_of_member(env, id)?
             }
-            Subject::User(_) => true,
+            CheckedRecord::User(_) => true,
         })
     }
 

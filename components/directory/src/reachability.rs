@@ -3,7 +3,7 @@
 use crate::catalog::intent_log;
 use crate::catalog::manifest::{Intent, Part, Root, RowKey, blob, manifest};
 use crate::catalog::table::{MemberRow, NamespaceRow, ProjectRow, Row};
-use crate::consistency::{Comparison, Subject, TokenLists, gate_problems, missing, repair, token_lists};
+use crate::consistency::{CheckedRecord, Comparison, TokenLists, gate_problems, missing, repair, token_lists};
 use crate::demo::DemoRecord;
 use crate::dependents::finish_interrupted;
 use crate::store::{self, Key};
@@ -176,7 +176,7 @@ impl DirectoryRoots<'_> {
     /// Damage of the other records is reported by their own visits.
     fn compare(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
         let token = key.strip_prefix(PREFIX).and_then(|name| Fingerprint::from_hex(name.strip_prefix("token/")?));
-        let (key, problems) = match (Subject::of_key(key), token) {
+        let (key, problems) = match (CheckedRecord::of_key(key), token) {
             (Some(subject), _) => (key, self.comparison.problems(self.env, subject)),
             (None, Some(token)) => (Key::HIDDEN_TOKEN, self.token_lists.problem(self.env, &token).map(Vec::from_iter)),
             _ if *key == Key::Features.text() => (key, gate_problems(self.env)),

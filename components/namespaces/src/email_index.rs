@@ -2,7 +2,7 @@
 //! keeps 16 bytes for each address until the catalog root changes.
 
 use crate::query::lower;
-use directory::catalog::{self, Catalog, Namespace};
+use directory::catalog::{self, Catalog, NamespaceView};
 use directory::record_cache::{self, Derived};
 use directory::user::{self, User};
 use kit::Env;

@@ -1,6 +1,6 @@
 //! A caller's access to all namespaces and projects, by the rules of [`crate::access`].
 
-use super::snapshot::{Catalog, Namespace, Project};
+use super::snapshot::{Catalog, NamespaceView, ProjectView};
 use crate::access::{self, Role};
 use crate::caller::{Caller, Session};
 use crate::member::{Memberships, Share, Source, is_current};
@@ -122,7 +122,7 @@ impl AccessSnapshot {
     }
 
     /// As [`access::namespace_role`].
-    pub fn namespace_role(&self, namespace: Namespace) -> Role {
+    pub fn namespace_role(&self, namespace: NamespaceView) -> Role {
         if self.is_admin {
             return Role::Owner;
         }
@@ -131,13 +131,13 @@ impl AccessSnapshot {
     }
 
     /// As [`access::project_role`].
-    pub fn project_role(&self, project: Project) -> Role {
+    pub fn project_role(&self, project: ProjectView) -> Role {
         let inherited = self.namespace_role(project.namespace());
         self.project_roles.get(&project.row).copied().unwrap_or(Role::None).max(inherited)
     }
 
     /// As [`access::may_read_project`].
-    pub fn may_read(&self, project: Project) -> bool {
+    pub fn may_read(&self, project: ProjectView) -> bool {
         let is_open = match project.visibility() {
             Visibility::Public => true,
             Visibility::Internal => self.sees_internal,
@@ -147,7 +147,7 @@ impl AccessSnapshot {
     }
 
     /// Whether the caller may read the project and use its issues, which may be for members only.
-    pub fn may_read_issues(&self, project: Project) -> bool {
+    pub fn may_read_issues(&self, project: ProjectView) -> bool {
         match project.issues() {
             FeatureAccess::Disabled => false,
             FeatureAccess::Private => self.project_role(project) >= Role::Guest,

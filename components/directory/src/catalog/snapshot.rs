@@ -34,22 +34,22 @@ impl Catalog {
     }
 
     /// All namespaces, by id.
-    pub fn namespaces(&self) -> impl ExactSizeIterator<Item = Namespace<'_>> + DoubleEndedIterator + Clone {
+    pub fn namespaces(&self) -> impl ExactSizeIterator<Item = NamespaceView<'_>> + DoubleEndedIterator + Clone {
         self.tree.namespaces().iter().map(|row| self.namespace_at(*row))
     }
 
     /// The `n`th of [`Catalog::namespaces`].
-    pub fn nth_namespace(&self, n: usize) -> Option<Namespace<'_>> {
+    pub fn nth_namespace(&self, n: usize) -> Option<NamespaceView<'_>> {
         self.tree.namespaces().get(n).map(|row| self.namespace_at(*row))
     }
 
-    pub fn namespace(&self, id: u64) -> Option<Namespace<'_>> {
+    pub fn namespace(&self, id: u64) -> Option<NamespaceView<'_>> {
         let row = self.namespaces.ids.binary_search(&id).ok()? as u32;
         self.tree.position(row).map(|_| self.namespace_at(row))
     }
 
     /// The personal namespace of a user.
-    pub fn namespace_of_user(&self, user_id: u64) -> Option<Namespace<'_>> {
+    pub fn namespace_of_user(&self, user_id: u64) -> Option<NamespaceView<'_>> {
         self.tree.personal(user_id).map(|row| self.namespace_at(row))
     }
 
@@ -60,18 +60,18 @@ impl Catalog {
     }
 
     /// All projects, by id.
-    pub fn projects(&self) -> impl Iterator<Item = Project<'_>> {
+    pub fn projects(&self) -> impl Iterator<Item = ProjectView<'_>> {
         let rows = 0..self.projects.ids.len() as u32;
         rows.filter(|row| self.tree.namespace_of(*row).is_some()).map(|row| self.project_at(row))
     }
 
-    pub fn project(&self, id: u64) -> Option<Project<'_>> {
+    pub fn project(&self, id: u64) -> Option<ProjectView<'_>> {
         let row = self.projects.ids.binary_search(&id).ok()? as u32;
         self.tree.namespace_of(row).map(|_| self.project_at(row))
     }
 
     /// The projects with a unique pages domain, and the domain.
-    pub fn pages_domains(&self) -> impl Iterator<Item = (Project<'_>, &str)> {
+    pub fn pages_domains(&self) -> impl Iterator<Item = (ProjectView<'_>, &str)> {
         let present = self.projects.pages_domains.iter().filter(|(row, _)| self.tree.namespace_of(*row).is_some());
         present.map(|(row, domain)| (self.project_at(*row), domain.as_str()))
     }
@@ -96,12 +96,12 @@ impl Catalog {
     }
 
     /// The columns of texts, by [`Namespace::row`]. They also have the rows of namespaces below a deleted one.
-    pub fn columns(&self) -> Columns<'_> {
-        Columns { paths: &self.namespaces.paths, names: &self.namespaces.names, rows: self.namespaces.ids.len() }
+    pub fn columns(&self) -> CatalogColumns<'_> {
+        CatalogColumns { paths: &self.namespaces.paths, names: &self.namespaces.names, rows: self.namespaces.ids.len() }
     }
 
     /// The namespace in a row of [`Catalog::columns`]; `None` if it is below a deleted one.
-    pub fn namespace_in_row(&self, row: usize) -> Option<Namespace<'_>> {
+    pub fn namespace_in_row(&self, row: usize) -> Option<NamespaceView<'_>> {
         let row = u32::try_from(row).ok()?;
         self.tree.position(row).map(|_| self.namespace_at(row))
     }
@@ -112,12 +112,12 @@ impl Catalog {
         order.map(|row| (*row as usize, self.tree.parent(*row).map(|parent| parent as usize)))
     }
 
-    fn namespace_at(&self, row: u32) -> Namespace<'_> {
-        Namespace { catalog: self, row }
+    fn namespace_at(&self, row: u32) -> NamespaceView<'_> {
+        NamespaceView { catalog: self, row }
     }
 
-    fn project_at(&self, row: u32) -> Project<'_> {
-        Project { catalog: self, row }
+    fn project_at(&self, row: u32) -> ProjectView<'_> {
+        ProjectView { catalog: self, row }
     }
 }
 
@@ -132,7 +132,7 @@ impl PartialEq for TreeVersion {
 }
 
 /// The texts of all namespaces.
-pub struct Columns<'a> {
+pub struct CatalogColumns<'a> {
     pub paths: &'a Texts,
     pub names: &'a Texts,
     pub rows: usize,
@@ -140,12 +140,12 @@ pub struct Columns<'a> {
 
 /// A group or a personal namespace.
 #[derive(Clone, Copy)]
-pub struct Namespace<'a> {
+pub struct NamespaceView<'a> {
     pub(super) catalog: &'a Catalog,
     pub(super) row: u32,
 }
 
-impl<'a> Namespace<'a> {
+impl<'a> NamespaceView<'a> {
     fn table(self) -> &'a table::Namespaces {
         &self.catalog.namespaces
     }
@@ -222,58 +222,58 @@ impl<'a> Namespace<'a> {
         found.and_then(|(_, json)| serde_json::from_str(json).ok()).unwrap_or_default()
     }
 
-    pub fn parent(self) -> Option<Namespace<'a>> {
+    pub fn parent(self) -> Option<NamespaceView<'a>> {
         self.catalog.tree.parent(self.row).map(|parent| self.catalog.namespace_at(parent))
     }
 
     /// This namespace, its parent, and so on up to the top level.
-    pub fn lineage(self) -> impl Iterator<Item = Namespace<'a>> {
+    pub fn lineage(self) -> impl Iterator<Item = NamespaceView<'a>> {
         std::iter::successors(Some(self), |namespace| namespace.parent())
     }
 
     pub fn full_path(self) -> String {
-        self.joined("/", Namespace::path)
+        self.joined("/", NamespaceView::path)
     }
 
     /// The names from the top level down, with ` / ` between them.
     pub fn full_name(self) -> String {
-        self.joined(" / ", Namespace::name)
+        self.joined(" / ", NamespaceView::name)
     }
 
-    fn joined(self, separator: &str, text: fn(Namespace<'a>) -> &'a str) -> String {
+    fn joined(self, separator: &str, text: fn(NamespaceView<'a>) -> &'a str) -> String {
         let mut texts: Vec<&str> = self.lineage().map(text).collect();
         texts.reverse();
         texts.join(separator)
     }
 
     /// This namespace and all below it, parents before their children.
-    pub fn descendants(self) -> impl ExactSizeIterator<Item = Namespace<'a>> {
+    pub fn descendants(self) -> impl ExactSizeIterator<Item = NamespaceView<'a>> {
         self.catalog.tree.below(self.row).iter().map(move |row| self.catalog.namespace_at(*row))
     }
 
     /// The namespaces directly below this one, by id.
-    pub fn children(self) -> impl Iterator<Item = Namespace<'a>> {
+    pub fn children(self) -> impl Iterator<Item = NamespaceView<'a>> {
         self.descendants().filter(move |below| below.parent().is_some_and(|parent| parent.row == self.row))
     }
 
     /// The projects in this namespace and in all below it.
-    pub fn projects_below(self) -> impl ExactSizeIterator<Item = Project<'a>> {
+    pub fn projects_below(self) -> impl ExactSizeIterator<Item = ProjectView<'a>> {
         self.catalog.tree.projects_below(self.row).iter().map(move |row| self.catalog.project_at(*row))
     }
 
     /// The projects directly in this namespace, by id.
-    pub fn projects(self) -> impl ExactSizeIterator<Item = Project<'a>> {
+    pub fn projects(self) -> impl ExactSizeIterator<Item = ProjectView<'a>> {
         self.catalog.tree.projects_in(self.row).iter().map(move |row| self.catalog.project_at(*row))
     }
 }
 
 #[derive(Clone, Copy)]
-pub struct Project<'a> {
+pub struct ProjectView<'a> {
     pub(super) catalog: &'a Catalog,
     pub(super) row: u32,
 }
 
-impl<'a> Project<'a> {
+impl<'a> ProjectView<'a> {
     fn table(self) -> &'a table::Projects {
         &self.catalog.projects
     }
@@ -316,7 +316,7 @@ impl<'a> Project<'a> {
         row::shares(&self.table().shares, self.row)
     }
 
-    pub fn namespace(self) -> Namespace<'a> {
+    pub fn namespace(self) -> NamespaceView<'a> {
         // Every project of the catalog is in a namespace of the catalog.
         let row = self.catalog.tree.namespace_of(self.row).unwrap_or_default();
         self.catalog.namespace_at(row)

@@ -177,7 +177,7 @@ fn compare(env: &Env) {
         if let Some(user) = &truth {
             assert_eq!(found.map(|namespace| namespace.id()), Some(user.namespace_id));
         }
-        assert_eq!(found.is_some_and(Namespace::has_active_human_owner), truth.is_some_and(|user| !user.bot));
+        assert_eq!(found.is_some_and(NamespaceView::has_active_human_owner), truth.is_some_and(|user| !user.bot));
     }
     compare_access_snapshots(env, &catalog, &namespaces, &projects);
     compare_members(env, &catalog);

@@ -1,7 +1,7 @@
 //! Roles, invitations and gates of features of deleted records. Earlier builds stored them without checking that the
 //! record exists. The next record with the id would get them.
 
-use super::subject::Subject;
+use super::subject::CheckedRecord;
 use crate::catalog::dangling::{Dangling, DeletedRecords};
 use crate::catalog::intent_log::{self, DanglingPolicy, IntentLog};
 use crate::catalog::table::Row as _;
@@ -15,21 +15,21 @@ use kit::store::StoreError;
 use std::collections::BTreeMap;
 
 /// The dangling roles and invitations of these records. 1 read for each record, and for each record that they name.
-fn of(env: &Env, subjects: &[Subject]) -> Result<Dangling, StoreError> {
+fn of(env: &Env, subjects: &[CheckedRecord]) -> Result<Dangling, StoreError> {
     let (mut namespaces, mut projects, mut members) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     for subject in subjects {
         match *subject {
-            Subject::Namespace(id) => {
+            CheckedRecord::Namespace(id) => {
                 namespaces.insert((id, 0), readable(intent_log::namespace_row(env, id))?.flatten());
             }
-            Subject::Project(id) => {
+            CheckedRecord::Project(id) => {
                 projects.insert((id, 0), readable(intent_log::project_row(env, id))?.flatten());
             }
-            Subject::Memberships(id) => {
+            CheckedRecord::Memberships(id) => {
                 let rows = readable(intent_log::rows_of_member(env, id))?.unwrap_or_default();
                 members.extend(rows.into_iter().map(|row| (row.key(), Some(row))));
             }
-            Subject::User(_) => {}
+            CheckedRecord::User(_) => {}
         }
     }
     // [`super::tree`] handles orphans of deleted namespaces.
@@ -45,18 +45,18 @@ fn readable<T>(outcome: Result<T, StoreError>) -> Result<Option<T>, StoreError> 
 }
 
 /// A description of each role and invitation, and the record that has it.
-fn texts(dangling: &Dangling) -> Vec<(Subject, String)> {
+fn texts(dangling: &Dangling) -> Vec<(CheckedRecord, String)> {
     let name = |source: Source| match source {
         Source::Group(id) => format!("group {id}"),
         Source::Project(id) => format!("project {id}"),
     };
     let roles = dangling.roles.iter().map(|(source, user_id)| {
-        (Subject::Memberships(*user_id), format!("the role in {}: that or the user is deleted", name(*source)))
+        (CheckedRecord::Memberships(*user_id), format!("the role in {}: that or the user is deleted", name(*source)))
     });
     let invitations = dangling.invitations.iter().map(|(inviting, invited)| {
         let subject = match *inviting {
-            Source::Group(id) => Subject::Namespace(id),
-            Source::Project(id) => Subject::Project(id),
+            Source::Group(id) => CheckedRecord::Namespace(id),
+            Source::Project(id) => CheckedRecord::Project(id),
         };
         (subject, format!("the invitation of group {invited}, which is deleted"))
     });
@@ -64,13 +64,13 @@ fn texts(dangling: &Dangling) -> Vec<(Subject, String)> {
 }
 
 /// The problems of a record.
-pub(super) fn problems(env: &Env, subject: Subject) -> Result<Vec<String>, StoreError> {
+pub(super) fn problems(env: &Env, subject: CheckedRecord) -> Result<Vec<String>, StoreError> {
     let found = texts(&of(env, &[subject])?);
     Ok(found.into_iter().map(|(_, text)| format!("it has {text}; `hexad fsck --repair` removes it")).collect())
 }
 
 /// Removes the dangling roles and invitations of these readable records.
-pub(super) fn remove(env: &Env, subjects: &[Subject], report: &mut CheckReport) -> Result<(), StoreError> {
+pub(super) fn remove(env: &Env, subjects: &[CheckedRecord], report: &mut CheckReport) -> Result<(), StoreError> {
     let dangling = of(env, subjects)?;
     let intent_log = IntentLog::begin(env, dangling.changes())?;
     dependents::remove_dangling(env, &dangling)?;
@@ -88,9 +88,9 @@ fn gates(env: &Env) -> Result<Vec<(String, Actor)>, StoreError> {
     for (name, gates) in &*feature::all(env)? {
         for actor in gates.actors.iter().filter_map(|text| Actor::parse(text)) {
             let subject = match actor {
-                Actor::User(id) => Subject::User(id),
-                Actor::Group(id) => Subject::Namespace(id),
-                Actor::Project(id) => Subject::Project(id),
+                Actor::User(id) => CheckedRecord::User(id),
+                Actor::Group(id) => CheckedRecord::Namespace(id),
+                Actor::Project(id) => CheckedRecord::Project(id),
             };
             // An import may write the record again after the feature.
             if deleted.actor(env, actor)? && !subject.is_pending(env)? {

@@ -1,7 +1,7 @@
 //! Missing records to which derived data or another record refers. A deleted record is not missing: it is kept as
 //! `null`.
 
-use super::{Comparison, PREFIX, Subject, Tables};
+use super::{CheckedRecord, Comparison, PREFIX, Tables};
 use crate::path::{self, PathOwner};
 use crate::store::Key;
 use kit::Env;
@@ -14,20 +14,20 @@ const LIST_PAGE: usize = 10_000;
 
 impl Comparison {
     /// The missing records that the catalog has, unless a writer's intent names them.
-    pub fn missing(&self, env: &Env) -> Result<Vec<Subject>, StoreError> {
+    pub fn missing(&self, env: &Env) -> Result<Vec<CheckedRecord>, StoreError> {
         in_tables(env, &*self.tables(env)?)
     }
 }
 
 /// Like [`Comparison::missing`], for these tables. Lists the keys of all records of the catalog, and reads nothing else
 /// if all exist.
-pub(super) fn in_tables(env: &Env, tables: &Tables) -> Result<Vec<Subject>, StoreError> {
+pub(super) fn in_tables(env: &Env, tables: &Tables) -> Result<Vec<CheckedRecord>, StoreError> {
     let namespaces = tables.namespaces.iter().map(|row| row.id);
     let projects = tables.projects.iter().map(|row| row.id);
     let unlisted = [
-        unlisted(env, "access", Subject::Memberships, tables.members.keys().copied())?,
-        unlisted(env, "namespace", Subject::Namespace, namespaces)?,
-        unlisted(env, "project", Subject::Project, projects)?,
+        unlisted(env, "access", CheckedRecord::Memberships, tables.members.keys().copied())?,
+        unlisted(env, "namespace", CheckedRecord::Namespace, namespaces)?,
+        unlisted(env, "project", CheckedRecord::Project, projects)?,
     ];
     let mut missing = Vec::new();
     for subject in unlisted.into_iter().flatten() {
@@ -56,9 +56,9 @@ pub fn singletons(env: &Env) -> Result<Vec<String>, StoreError> {
 fn unlisted(
     env: &Env,
     kind: &str,
-    subject: fn(u64) -> Subject,
+    subject: fn(u64) -> CheckedRecord,
     ids: impl Iterator<Item = u64>,
-) -> Result<Vec<Subject>, StoreError> {
+) -> Result<Vec<CheckedRecord>, StoreError> {
     let mut ids: BTreeSet<u64> = ids.collect();
     let (prefix, mut after) = (format!("{PREFIX}{kind}/"), String::new());
     while !ids.is_empty() {
@@ -79,10 +79,10 @@ pub(super) fn is_owner_missing(env: &Env, owner: PathOwner) -> Result<bool, Stor
     subject(owner).is_missing(env)
 }
 
-fn subject(owner: PathOwner) -> Subject {
+fn subject(owner: PathOwner) -> CheckedRecord {
     match owner {
-        PathOwner::Namespace(id) => Subject::Namespace(id),
-        PathOwner::Project(id) => Subject::Project(id),
+        PathOwner::Namespace(id) => CheckedRecord::Namespace(id),
+        PathOwner::Project(id) => CheckedRecord::Project(id),
     }
 }
 

@@ -2,7 +2,7 @@
 //! that cannot be read is reported, and the data derived from it stays. A token that cannot be read is removed: nothing
 //! is derived from it, and its owner can create another one.
 
-use super::{Comparison, PREFIX, PresentPath, Subject, dangling_roles, missing, token_lists, tree};
+use super::{CheckedRecord, Comparison, PREFIX, PresentPath, dangling_roles, missing, token_lists, tree};
 use crate::catalog::changes::Changes;
 use crate::catalog::intent_log::{self, DanglingPolicy, IntentLog};
 use crate::catalog::manifest::{Intent, Root};
@@ -61,7 +61,7 @@ fn derive(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
     }
     let mut subjects = Vec::new();
     for key in &keys {
-        let Some(subject) = Subject::of_key(key) else { continue };
+        let Some(subject) = CheckedRecord::of_key(key) else { continue };
         let added = subject.add_to(env, &mut changes, &tables);
         if super::tolerate(&mut report, added)?.is_some() {
             subjects.push(subject);
@@ -85,7 +85,7 @@ fn derive(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
 }
 
 /// Writes the path entry of a record.
-fn derive_path(env: &Env, subject: Subject, report: &mut CheckReport) -> Result<(), StoreError> {
+fn derive_path(env: &Env, subject: CheckedRecord, report: &mut CheckReport) -> Result<(), StoreError> {
     let Some(PresentPath { parent_id, segment, owner, incarnation }) = subject.path(env)? else { return Ok(()) };
     let derive = || {
         path::claim(env, parent_id, &segment, owner, None)?;

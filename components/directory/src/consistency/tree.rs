@@ -3,7 +3,7 @@
 //! them.
 
 use super::tree_position::{TreePosition, listed, youngest};
-use super::{Comparison, Subject, Tables, row, tolerate};
+use super::{CheckedRecord, Comparison, Tables, row, tolerate};
 use crate::catalog::changes::Changes;
 use crate::catalog::dangling::DeletedRecords;
 use crate::catalog::intent_log::IntentLog;
@@ -62,7 +62,7 @@ fn cycles(rows: &[NamespaceRow]) -> Vec<Vec<u64>> {
 /// Moves a group that is above itself to the top level. All records stay, and the groups and projects of the cycle get
 /// paths again. The group that was meant to be at the top is unknown.
 fn leave_cycle(env: &Env, id: u64, report: &mut CheckReport) -> Result<(), StoreError> {
-    let (subject, key) = (Subject::Namespace(id), Key::Namespace(id));
+    let (subject, key) = (CheckedRecord::Namespace(id), Key::Namespace(id));
     let Some(record) = store::read::<NamespaceRecord>(env, &key)? else { return Ok(()) };
     // Another writer may have moved one of the groups.
     let (Some(parent_id), TreePosition::InCycle(groups)) =
@@ -110,15 +110,15 @@ fn free_path(env: &Env, id: u64, path: &str) -> Result<Option<String>, StoreErro
 
 /// A group or project directly below a deleted namespace.
 struct Orphan {
-    subject: Subject,
+    subject: CheckedRecord,
     namespace: u64,
 }
 
 /// The orphans by key. 1 read for each namespace without a row.
 fn orphans(env: &Env, tables: &Tables) -> Result<Vec<Orphan>, StoreError> {
     let groups = tables.namespaces.iter().filter(|row| row.parent_id != 0);
-    let groups = groups.map(|row| (Subject::Namespace(row.id), row.parent_id));
-    let projects = tables.projects.iter().map(|row| (Subject::Project(row.id), row.namespace_id));
+    let groups = groups.map(|row| (CheckedRecord::Namespace(row.id), row.parent_id));
+    let projects = tables.projects.iter().map(|row| (CheckedRecord::Project(row.id), row.namespace_id));
     let (mut found, mut deleted) = (Vec::new(), DeletedRecords::default());
     for (subject, namespace) in groups.chain(projects) {
         if row(&tables.namespaces, namespace).is_some() {
@@ -137,9 +137,9 @@ fn delete(env: &Env, tables: &Tables, orphans: &[Orphan], report: &mut CheckRepo
     let changes = |orphans: &[Orphan]| {
         let mut changes = Changes::default();
         orphans.iter().for_each(|orphan| match orphan.subject {
-            Subject::Namespace(id) => changes.delete_group(id),
-            Subject::Project(id) => changes.delete_project(id),
-            Subject::Memberships(_) | Subject::User(_) => {}
+            CheckedRecord::Namespace(id) => changes.delete_group(id),
+            CheckedRecord::Project(id) => changes.delete_project(id),
+            CheckedRecord::Memberships(_) | CheckedRecord::User(_) => {}
         });
         changes
     };
@@ -167,33 +167,33 @@ fn delete(env: &Env, tables: &Tables, orphans: &[Orphan], report: &mut CheckRepo
     Ok(())
 }
 
-fn is_deleted(env: &Env, deleted: &mut DeletedRecords, subject: Subject) -> Result<bool, StoreError> {
+fn is_deleted(env: &Env, deleted: &mut DeletedRecords, subject: CheckedRecord) -> Result<bool, StoreError> {
     match subject {
-        Subject::Namespace(id) => deleted.source(env, Source::Group(id)),
-        Subject::Project(id) => deleted.source(env, Source::Project(id)),
-        Subject::Memberships(_) | Subject::User(_) => Ok(false),
+        CheckedRecord::Namespace(id) => deleted.source(env, Source::Group(id)),
+        CheckedRecord::Project(id) => deleted.source(env, Source::Project(id)),
+        CheckedRecord::Memberships(_) | CheckedRecord::User(_) => Ok(false),
     }
 }
 
 /// The groups and projects directly below each namespace.
 #[derive(Default)]
-struct Children(BTreeMap<u64, Vec<Subject>>);
+struct Children(BTreeMap<u64, Vec<CheckedRecord>>);
 
 impl Children {
     fn of(tables: &Tables) -> Self {
-        let mut below: BTreeMap<u64, Vec<Subject>> = BTreeMap::new();
-        let groups = tables.namespaces.iter().map(|row| (row.parent_id, Subject::Namespace(row.id)));
-        let projects = tables.projects.iter().map(|row| (row.namespace_id, Subject::Project(row.id)));
+        let mut below: BTreeMap<u64, Vec<CheckedRecord>> = BTreeMap::new();
+        let groups = tables.namespaces.iter().map(|row| (row.parent_id, CheckedRecord::Namespace(row.id)));
+        let projects = tables.projects.iter().map(|row| (row.namespace_id, CheckedRecord::Project(row.id)));
         groups.chain(projects).for_each(|(parent_id, subject)| below.entry(parent_id).or_default().push(subject));
         Children(below)
     }
 
     /// A group or project outside of every cycle, and the groups and projects below it.
-    fn with_everything_below(&self, top: Subject) -> Vec<Subject> {
+    fn with_everything_below(&self, top: CheckedRecord) -> Vec<CheckedRecord> {
         let mut all = vec![top];
         let mut at = 0;
         while let Some(subject) = all.get(at).copied() {
-            if let Subject::Namespace(id) = subject {
+            if let CheckedRecord::Namespace(id) = subject {
                 all.extend_from_slice(self.0.get(&id).map(Vec::as_slice).unwrap_or_default());
             }
             at += 1;

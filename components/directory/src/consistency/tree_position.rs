@@ -1,6 +1,6 @@
 //! The position of a group or project in the tree of namespaces, or the reason why it is outside of the tree.
 
-use super::subject::Subject;
+use super::subject::CheckedRecord;
 use crate::namespace::{self, MAX_DEPTH};
 use crate::store::{self, Existence, Key, NamespaceRecord};
 use kit::Env;
@@ -22,7 +22,7 @@ pub(super) enum TreePosition {
 
 impl TreePosition {
     /// The position of a group or project below `parent_id`. 1 read for each level, and 1 more for a missing record.
-    pub fn of(env: &Env, subject: Subject, parent_id: Option<u64>) -> Result<TreePosition, StoreError> {
+    pub fn of(env: &Env, subject: CheckedRecord, parent_id: Option<u64>) -> Result<TreePosition, StoreError> {
         let (mut next, mut above) = (parent_id, Vec::new());
         while let Some(id) = next {
             if let Some(first) = above.iter().position(|known| *known == id) {
@@ -37,7 +37,7 @@ impl TreePosition {
             };
             next = record.parent_id;
         }
-        let levels = if matches!(subject, Subject::Namespace(_)) { MAX_DEPTH - 1 } else { MAX_DEPTH };
+        let levels = if matches!(subject, CheckedRecord::Namespace(_)) { MAX_DEPTH - 1 } else { MAX_DEPTH };
         Ok(if above.len() > levels { TreePosition::TooDeep } else { TreePosition::InTree })
     }
 }

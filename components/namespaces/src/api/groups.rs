@@ -3,7 +3,7 @@
 use super::request::DirectoryRequest;
 use crate::group::{self, GroupFilter, GroupReader};
 use crate::text::TextIndex;
-use directory::catalog::{self, Catalog, Namespace};
+use directory::catalog::{self, Catalog, NamespaceView};
 use directory::namespace;
 use directory::path::Identifier;
 use directory::user::UserState;
@@ -62,7 +62,7 @@ pub fn find<'c>(
     request: &DirectoryRequest,
     catalog: &'c Catalog,
     id: &str,
-) -> Result<(Namespace<'c>, GroupReader), Error> {
+) -> Result<(NamespaceView<'c>, GroupReader), Error> {
     let id = match Identifier::parse(id) {
         Identifier::Id(id) => Some(id),
         Identifier::Path(path) => namespace::find_group(request.env, path)?.map(|group| group.id),
@@ -85,7 +85,7 @@ fn respond(
     request: &DirectoryRequest,
     catalog: &Catalog,
     searched: SearchedTexts,
-    is_candidate: impl Fn(Namespace) -> bool,
+    is_candidate: impl Fn(NamespaceView) -> bool,
 ) -> Result<Response, Error> {
     let checks = Validation::new(request.params);
     let filter = GroupFilter::check(request.params, &checks);
@@ -102,7 +102,7 @@ fn respond(
     }
     request.check_rows(catalog.namespaces().len())?;
     let reader = reader(request, catalog)?;
-    let candidates: Vec<Namespace> = match &filter.query {
+    let candidates: Vec<NamespaceView> = match &filter.query {
         Some(query) => {
             let rows = TextIndex::of(request.env, catalog).find(catalog, query, searched == SearchedTexts::Full);
             rows.iter().filter_map(|row| catalog.namespace_in_row(row)).collect()
@@ -111,7 +111,7 @@ fn respond(
     };
     let is_listed =
         |group: &Namespace| reader.may_read(*group) && is_candidate(*group) && filter.matches(*group, &reader);
-    let mut groups: Vec<Namespace> = candidates.into_iter().filter(is_listed).collect();
+    let mut groups: Vec<NamespaceView> = candidates.into_iter().filter(is_listed).collect();
     filter.sort(&mut groups);
     let url = request.url();
     let render = |group: Namespace| Ok(Some(group::to_json(group, &url)));
