@@ -32,7 +32,7 @@ use crate::response_cache::{CacheCounters, ResponseCache};
 use crate::runtime::Runtime;
 use crate::secrets::Secrets;
 use crate::serving_threads::ServingThreads;
-use crate::shard::{self, Shard, ShardOptions};
+use crate::shard::{self, Shard};
 use crate::stop::StopDeadline;
 use crate::store::{Backend, Engine};
 use crate::trace::Tracer;
@@ -136,10 +136,7 @@ impl Host {
         let follower = fleet.map(|fleet| Follower::start(deployer.clone(), fleet, threads.clone()));
         let follower = follower.transpose().map_err(StartError::Thread)?;
         let (stop, stopped) = watch::channel(None);
-        // On PostgreSQL, each shard reads by its own connection, and so by its own process of the server.
-        let follows_load = options.postgres.is_none();
-        let shard_options = ShardOptions { count: shards, follows_load, busy_poll: options.busy_poll };
-        let shards = Shard::start_all(&shard_options, &application, &stopped, &threads);
+        let shards = Shard::start_all(shards, &application, &stopped, &threads);
         let shards = Arc::new(shards.map_err(StartError::Thread)?);
         let background_tasks =
             BackgroundTasks::new(application.clone(), shards.clone(), store.leader_reader().into(), threads.clone());
@@ -202,8 +199,6 @@ impl Host {
         // The admin listener must not keep the store open or a shard alive.
         let (started, commits) = (Instant::now(), self.store.commit_counter());
         let loads: Vec<_> = self.shards.iter().map(Shard::load_counter).collect();
-        let polling: Vec<_> = self.shards.iter().map(Shard::polling).collect();
-        let balance = self.shards.first().map(|shard| shard.balance().clone());
         let runtime = self.runtime.clone();
         let read_store = self.store.status_reader(self.data.clone());
         let store_health = self.store.health().clone();
@@ -226,8 +221,6 @@ impl Host {
                 certificates: certificates_of(&ingresses),
                 ended_threads: threads.ended(),
                 stalled_instances: stalled.taken(),
-                busy_polling: polling.iter().map(|time| time.running() + time.waiting()).sum(),
-                serving_shards: balance.as_ref().map_or(0, |balance| balance.serving()),
                 store_failure: health.failure(),
                 failed_transactions: health.failed_transactions(),
                 commits: commits.load(Ordering::Relaxed),
@@ -249,13 +242,6 @@ impl Host {
         let access = admin.access().clone();
         self.admin = Some(admin);
         Ok(access)
-    }
-
-    /// From now on, the first `shards` shards serve, whatever the load.
-    pub fn serve_on(&self, shards: usize) {
-        if let Some(shard) = self.shards.first() {
-            shard.balance().fix(shards);
-        }
     }
 
     /// How many connections and other jobs each shard has.

@@ -125,10 +125,6 @@ fn host(application: &Application, state: &HostState, out: &mut FamilyEncoder<'_
     }
     let help = "Threads that have ended though the host serves, or whose last turn has failed; it is not ready then";
     out.host("ended_threads", help, MetricType::Gauge, state.ended_threads.len() as f64)?;
-    let help = "Threads that serve; fewer than there are while processors are scarce and fewer carry the load";
-    out.host("serving_shards", help, MetricType::Gauge, state.serving_shards as f64)?;
-    let help = "Time in which threads that serve have polled for work in vain, before they slept";
-    out.host("busy_poll_seconds", help, MetricType::Counter, state.busy_polling.as_secs_f64())?;
     let help = "Instances that have waited for their clients and made way for other requests";
     out.host("stalled_instances", help, MetricType::Gauge, state.stalled_instances as f64)?;
     if let Some((instances, memories, stacks)) = pool {

@@ -1,7 +1,7 @@
 //! The state of the host as a whole, which only the host can read.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::deploy::ReloadRecord;
 use crate::ingress::CertificateState;
@@ -27,10 +27,6 @@ pub struct HostState {
     pub certificates: Vec<CertificateState>,
     /// Threads that ended while the host serves, or whose last turn failed.
     pub ended_threads: Vec<String>,
-    /// How many threads serve. The others keep only connections that cannot move to another thread.
-    pub serving_shards: usize,
-    /// How long all shards together have polled without finding work since the start.
-    pub busy_polling: Duration,
     /// Instances that wait for their clients and have yielded their permits.
     pub stalled_instances: usize,
     pub memory: MemoryState,

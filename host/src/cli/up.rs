@@ -22,11 +22,10 @@ use super::service_manager::{self, ServiceState};
 use super::signals::{Signals, StopRequest};
 use super::store::StoreArgs;
 use super::terminal::announce;
-use super::values::{parse_busy_poll, parse_external_url, parse_period, parse_rare_period, parse_threads};
+use super::values::{parse_external_url, parse_period, parse_rare_period, parse_threads};
 use super::{admin, code_folder, descriptors};
 use crate::acceptor;
 use crate::anonymous_work::WorkLimits;
-use crate::busy_poll::default_window;
 use crate::deploy::Deployer;
 use crate::host::{Host, HostOptions};
 use crate::ingress::Ingress;
@@ -90,11 +89,9 @@ pub struct Up {
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     threads: Option<NonZeroUsize>,
 
-    /// How long a thread polls for more work before it sleeps. Answers come sooner, but each request keeps an idle
-    /// processor busy that long; 0 is off [default: 50us; 0 if threads exceed processors, or the container has less
-    /// than one].
-    #[arg(long, value_name = "TIME", value_parser = parse_busy_poll)]
-    busy_poll: Option<Duration>,
+    /// A former flag without effect. The next release does not take it.
+    #[arg(long = "busy-poll", hide = true, value_name = "TIME")]
+    _busy_poll: Option<String>,
 
     /// How often the host runs the manifest's maintenance, such as the removal of unreachable data; 0 is never
     /// [default: the periods of the manifest].
@@ -297,7 +294,6 @@ impl Up {
         if let Some(threads) = self.threads {
             options.threads = threads;
         }
-        options.busy_poll = self.busy_poll.unwrap_or_else(|| default_window(options.threads.get()));
         options.store.batch_age = self.commit_interval;
         options.memory = self.memory.map(|size| size.0);
         options.send_buffer = send_buffer;
@@ -414,9 +410,26 @@ fn exit_after(log: impl FnOnce() + Send + 'static, status: i32) -> ! {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
     use socket2::{Domain, Socket, Type};
 
     use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        up: Up,
+    }
+
+    #[test]
+    fn former_flags_are_accepted() {
+        let of = |arguments: [&str; 2]| Program::try_parse_from(["hexad"].into_iter().chain(arguments)).unwrap().up;
+        assert_eq!(of(["--gc-every", "1h"]).maintenance_every, Some(Duration::from_secs(3600)));
+        assert_eq!(of(["--flush-after", "1ms"]).commit_interval, Duration::from_millis(1));
+        for value in ["0", "50us"] {
+            of(["--busy-poll", value]);
+        }
+    }
 
     #[test]
     fn a_socket_that_does_not_listen_is_refused() {

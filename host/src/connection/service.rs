@@ -23,7 +23,6 @@ use super::in_flight::{InFlight, PendingBodyEnds, RequestInFlight};
 use super::socket::SocketState;
 use super::{BODY_TIMEOUT, MAX_HEADERS};
 use crate::application::Application;
-use crate::balance::{Balance, Followed};
 use crate::body::{self, PermitGuard, ResponseBody};
 use crate::ingress::{IdleConnection, Ingress, OwnCookie, Peer, ReceiveBounds, RequestOrigin, Unread};
 use crate::reply;
@@ -51,11 +50,8 @@ pub struct Connection {
     pub flow: Arc<BodyProgress>,
     pub receive_bounds: ReceiveBounds,
     application: Arc<Application>,
-    balance: Arc<Balance>,
     /// The shard that serves the connection.
-    shard: AtomicUsize,
-    /// The last change of the number of shards that the connection has followed.
-    followed: Followed,
+    shard: usize,
     peer: Peer,
     budget: Arc<Budget>,
     /// On HTTP/2: the requests of each client.
@@ -84,7 +80,7 @@ pub struct KeepAliveUnsafe;
 impl Connection {
     pub fn new(
         application: Arc<Application>,
-        (balance, shard): (Arc<Balance>, usize),
+        shard: usize,
         peer: Peer,
         ingress: Arc<Ingress>,
         socket: Arc<SocketState>,
@@ -97,9 +93,7 @@ impl Connection {
             flow: Arc::default(),
             receive_bounds,
             application,
-            followed: balance.followed(shard),
-            balance,
-            shard: AtomicUsize::new(shard),
+            shard,
             peer,
             budget,
             stream_requests: SharedMap::default(),
@@ -132,34 +126,6 @@ impl Connection {
             }
             begun.await;
         }
-    }
-
-    /// The shard that serves the connection.
-    pub fn shard(&self) -> usize {
-        self.shard.load(Ordering::Relaxed)
-    }
-
-    pub fn set_shard(&self, shard: usize) {
-        self.shard.store(shard, Ordering::Relaxed);
-    }
-
-    pub fn balance(&self) -> &Balance {
-        &self.balance
-    }
-
-    /// Whether the number of shards that serve has changed, so that another may serve the connection.
-    pub fn may_move(&self) -> bool {
-        self.balance.has_changed(&self.followed)
-    }
-
-    /// The shard to which the connection moves, if it must. Returned once for each change.
-    pub fn next_shard(&self) -> Option<usize> {
-        self.balance.deal(&self.followed).filter(|next| *next != self.shard())
-    }
-
-    /// The shard for a connection that cannot move later.
-    pub fn shard_for_good(&self) -> Option<usize> {
-        self.balance.deal_for_good(&self.followed).filter(|next| *next != self.shard())
     }
 
     /// Whether no request is in flight, and no byte is on its way to the socket.
@@ -292,7 +258,7 @@ impl Connection {
             // Over HTTP/1, hyper has refused such a head.
             false if has_too_many_headers => reply::too_many_headers(MAX_HEADERS),
             false => {
-                let mut handling = pin!(self.application.handle(self.shard(), request));
+                let mut handling = pin!(self.application.handle(self.shard, request));
                 let polled = |cx: &mut Context<'_>| {
                     let response = handling.as_mut().poll(cx);
                     waited |= response.is_pending();

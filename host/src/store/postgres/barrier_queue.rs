@@ -10,7 +10,6 @@ use std::{mem, thread};
 
 use tokio::sync::{Notify, mpsc};
 
-use crate::busy_poll;
 use crate::store::{CatchUp, CaughtUp, StoreError};
 
 /// How often the thread yields to other threads before a barrier begins, at most.
@@ -138,7 +137,6 @@ fn spawn_waker() -> mpsc::UnboundedSender<Answered> {
 }
 
 fn wake((requests, result): Answered) {
-    busy_poll::record_work();
     for request in requests {
         let _ = request.caught_up.send(result.clone());
     }
