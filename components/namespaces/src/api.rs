@@ -222,7 +222,7 @@ impl<'a> RenderContext<'a> {
             name: namespace.name(),
             path: namespace.path(),
             full_path: namespace.full_path(),
-            parent_id: namespace.parent().map(Namespace::id),
+            parent_id: namespace.parent().map(NamespaceView::id),
             is_group: namespace.is_group(),
             plan: root.map_or_else(|| details.plan.clone(), |root| root.details().plan),
             details,

@@ -52,7 +52,7 @@ fn hash(address: &str) -> u64 {
 impl EmailIndex {
     fn read(env: &Env, catalog: &Catalog) -> Result<Self, StoreError> {
         let mut entries = Vec::new();
-        for id in catalog.namespaces().filter_map(Namespace::owner) {
+        for id in catalog.namespaces().filter_map(NamespaceView::owner) {
             let address = user::by_id(env, id)?.and_then(|user| address_of(&user));
             entries.extend(address.map(|address| (hash(&address), id)));
         }

@@ -191,7 +191,7 @@ impl GroupReader {
             Source::Group(id) => catalog.namespace(id),
             Source::Project(id) => catalog.project(id).map(|project| project.namespace()),
         });
-        let member_lineages = namespaces.flat_map(Namespace::lineage).map(Namespace::row).collect();
+        let member_lineages = namespaces.flat_map(NamespaceView::lineage).map(NamespaceView::row).collect();
         let sees_all_by_default = snapshot.is_admin() || !is_user;
         GroupReader { snapshot, sees_internal, sees_all_by_default, member_lineages, memberships, now }
     }
@@ -237,7 +237,7 @@ pub fn to_json(group: NamespaceView, base: &str) -> Value {
         "path": group.path(),
         "full_name": group.full_name(),
         "full_path": full_path,
-        "parent_id": group.parent().map(Namespace::id),
+        "parent_id": group.parent().map(NamespaceView::id),
         "visibility": group.visibility().as_str(),
         "avatar_url": group.details().avatar_url,
         "web_url": web_url::group(base, &full_path),

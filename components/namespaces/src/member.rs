@@ -62,14 +62,14 @@ fn count(env: &Env, catalog: &Catalog, group: NamespaceView) -> Result<Counts, S
     let mut members = HashSet::new();
     let mut billable: HashMap<u64, Role> = HashMap::new();
     let mut add_billable = |member: &Member, at_most: Role| {
-        if personal_namespace(member.user_id).is_some_and(Namespace::has_active_human_owner) {
+        if personal_namespace(member.user_id).is_some_and(NamespaceView::has_active_human_owner) {
             let role = billable.entry(member.user_id).or_insert(Role::Guest);
             *role = (*role).max(member.role.min(at_most));
         }
     };
     catalog.members(env, &groups, |member| {
         if is_member(&member) {
-            if personal_namespace(member.user_id).is_some_and(Namespace::has_active_owner) {
+            if personal_namespace(member.user_id).is_some_and(NamespaceView::has_active_owner) {
                 members.insert(member.user_id);
             }
             add_billable(&member, Role::Owner);
@@ -100,7 +100,7 @@ fn count(env: &Env, catalog: &Catalog, group: NamespaceView) -> Result<Counts, S
 /// The groups invited to a group, or to one of its subgroups or projects. Each has the highest role that its members
 /// get there.
 fn invited(env: &Env, group: NamespaceView) -> BTreeSet<(u64, Role)> {
-    let shares = group.descendants().flat_map(Namespace::shares);
+    let shares = group.descendants().flat_map(NamespaceView::shares);
     let shares = shares.chain(group.projects_below().flat_map(|project| project.shares()));
     let current = shares.filter(|share| share.expires_at.is_none_or(|end| env.now < end) && share.role >= Role::Guest);
     current.map(|share| (share.group_id, share.role)).collect()

@@ -41,7 +41,7 @@ impl<'c> GroupOrProject<'c> {
             GroupOrProject::Group(group) => group.shares(),
             GroupOrProject::Project(project) => project.shares(),
         };
-        let inherited = self.ancestors().filter(|group| reader.may_read(*group)).flat_map(Namespace::shares);
+        let inherited = self.ancestors().filter(|group| reader.may_read(*group)).flat_map(NamespaceView::shares);
         own.into_iter().chain(inherited).collect()
     }
 }

@@ -321,7 +321,7 @@ fn namespace_to_json(namespace: NamespaceView, base: &str) -> Value {
         "path": namespace.path(),
         "kind": if namespace.is_group() { "group" } else { "user" },
         "full_path": full_path,
-        "parent_id": namespace.parent().map(Namespace::id),
+        "parent_id": namespace.parent().map(NamespaceView::id),
         "avatar_url": namespace.details().avatar_url,
         "web_url": web_url,
     })

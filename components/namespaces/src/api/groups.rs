@@ -40,7 +40,7 @@ pub fn list(request: &DirectoryRequest) -> Result<Response, Error> {
 pub fn below(request: &DirectoryRequest, id: &str, depth: Depth) -> Result<Response, Error> {
     let catalog = catalog::read(request.env)?;
     let (group, _) = find(request, &catalog, id)?;
-    respond(request, &catalog, SearchedTexts::Own, |namespace: Namespace| match depth {
+    respond(request, &catalog, SearchedTexts::Own, |namespace: NamespaceView| match depth {
         Depth::Children => namespace.parent().is_some_and(|parent| parent.row() == group.row()),
         Depth::All => namespace.lineage().skip(1).any(|above| above.row() == group.row()),
     })
@@ -110,18 +110,18 @@ fn respond(
         None => catalog.namespaces().collect(),
     };
     let is_listed =
-        |group: &Namespace| reader.may_read(*group) && is_candidate(*group) && filter.matches(*group, &reader);
+        |group: &NamespaceView| reader.may_read(*group) && is_candidate(*group) && filter.matches(*group, &reader);
     let mut groups: Vec<NamespaceView> = candidates.into_iter().filter(is_listed).collect();
     filter.sort(&mut groups);
     let url = request.url();
-    let render = |group: Namespace| Ok(Some(group::to_json(group, &url)));
+    let render = |group: NamespaceView| Ok(Some(group::to_json(group, &url)));
     if !is_keyset {
         return request.respond(page, &GroupFilter::PARAMETERS, &groups, render);
     }
     if let Some(after) = after.flatten() {
         groups.retain(|group| GroupFilter::name_sort_key(*group) > after);
     }
-    let cursor = |last: Namespace| GroupFilter::name_sort_key(last).to_cursor("name");
+    let cursor = |last: NamespaceView| GroupFilter::name_sort_key(last).to_cursor("name");
     let next = |last, has_more: bool| has_more.then(|| ("cursor", cursor(last)));
     request.respond_with_next(page, &GroupFilter::PARAMETERS, &groups, next, render)
 }

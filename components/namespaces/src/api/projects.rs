@@ -40,12 +40,12 @@ pub fn of_group(request: &DirectoryRequest, id: &str) -> Result<Response, Error>
         false => group.projects().collect(),
     };
     let above: Vec<ProjectView> = match filter.projects.include_ancestor_groups {
-        true => group.lineage().skip(1).flat_map(Namespace::projects).collect(),
+        true => group.lineage().skip(1).flat_map(NamespaceView::projects).collect(),
         false => Vec::new(),
     };
     let own: Vec<ProjectView> = below.into_iter().chain(above).collect();
     let known: BTreeSet<u64> = own.iter().map(|project| project.id()).collect();
-    let is_shared = |project: &Project| {
+    let is_shared = |project: &ProjectView| {
         let current = |share: &directory::member::Share| share.expires_at.is_none_or(|end| request.env.now < end);
         project.shares().iter().any(|share| share.group_id == group.id() && current(share))
     };
@@ -218,7 +218,7 @@ fn respond(
     request.check_rows(candidates.len())?;
     let reader = reader(request, catalog)?;
     let is_listed =
-        |project: &Project| reader.snapshot.may_read(*project) && filter.projects.matches(*project, &reader);
+        |project: &ProjectView| reader.snapshot.may_read(*project) && filter.projects.matches(*project, &reader);
     let mut projects: Vec<ProjectView> = candidates.into_iter().filter(is_listed).collect();
     if filter.projects.with_merge_requests {
         projects = with_merge_requests(request, projects)?;
@@ -227,7 +227,7 @@ fn respond(
     let url = request.url();
     let (is_simple, creators) = (filter.projects.is_simple, Creators::default());
     let shows_details = view::shows_details(&reader, is_simple);
-    let render = |project: Project| {
+    let render = |project: ProjectView| {
         let Some(record) = project::by_id(request.env, project.id())? else { return Ok(None) };
         let creator_id = if shows_details { creators.id_of(request.env, &record)? } else { None };
         let default_branch = default_branch(request, &record)?;

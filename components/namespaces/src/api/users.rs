@@ -70,7 +70,8 @@ pub fn list(request: &DirectoryRequest) -> Result<Response, Error> {
         return Err(forbidden("Must be admin to list users by admins"));
     }
     let catalog = catalog::read(request.env)?;
-    let is_listed = |namespace: &Namespace| (is_admin || namespace.has_active_owner()) && filter.matches(*namespace);
+    let is_listed =
+        |namespace: &NamespaceView| (is_admin || namespace.has_active_owner()) && filter.matches(*namespace);
     let candidates: Vec<NamespaceView> = match (&filter.search, &filter.username) {
         (Some(search), _) => {
             request.check_rows(catalog.namespaces().len())?;
