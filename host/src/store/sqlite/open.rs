@@ -32,6 +32,9 @@ pub const MARK_FINISHED: &str = "DROP TABLE hexad_unfinished_copy";
 /// How long a connection waits for a lock, which another one has for a transaction or while it recovers the log.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// As [`BUSY_TIMEOUT`], for a connection that reads on a shard's thread, which serves nothing meanwhile.
+const READ_BUSY_TIMEOUT: Duration = Duration::from_millis(50);
+
 /// Why a database could not be opened. Each text says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum SqliteOpenError {
@@ -141,7 +144,9 @@ impl Database {
     }
 
     pub fn connect_reader(&self) -> Result<Connection, SqliteOpenError> {
-        self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)
+        let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        connection.busy_timeout(READ_BUSY_TIMEOUT).map_err(|e| self.open_error(e))?;
+        Ok(connection)
     }
 
     fn connect(&self, mode: OpenFlags) -> Result<Connection, SqliteOpenError> {

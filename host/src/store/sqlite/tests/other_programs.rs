@@ -142,3 +142,27 @@ async fn values_that_another_program_has_changed_are_forgotten() {
     put(&f, 10).await.unwrap();
     assert!(clock.is_unchanged_since(number, other_bucket), "the host's own commits are no other's");
 }
+
+#[tokio::test]
+async fn no_lock_of_another_program_keeps_a_read_waiting() {
+    let f = Fixture::new();
+    put(&f, 10).await.unwrap();
+    let other = rusqlite::Connection::open(f.directory.path().join(FILE_NAME)).unwrap();
+    let reader = f.engine.database.connect_reader().unwrap();
+    let patience: i64 = reader.query_row("PRAGMA busy_timeout", [], |row| row.get(0)).unwrap();
+    assert!(patience <= 50, "a shard serves nothing meanwhile: {patience} ms");
+    reader.busy_timeout(Duration::ZERO).unwrap();
+    let read = || reader.query_row("SELECT count(*) FROM spin_key_value", [], |row| row.get::<_, i64>(0));
+    for lock in [
+        "BEGIN EXCLUSIVE; DELETE FROM spin_key_value",
+        "ROLLBACK; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; UPDATE spin_key_value SET value = x'01'",
+        "COMMIT; VACUUM",
+        "PRAGMA wal_checkpoint(TRUNCATE)",
+        "PRAGMA journal_mode = DELETE",
+        "BEGIN EXCLUSIVE",
+    ] {
+        // Some locks are refused, because this host has the database open.
+        let _ = other.execute_batch(lock);
+        assert_eq!(read().unwrap(), 1, "{lock}");
+    }
+}
