@@ -34,7 +34,6 @@ mod problem;
 mod server_clock;
 pub mod sqlite;
 mod watch;
-mod watched_files;
 
 #[cfg(test)]
 mod conformance;

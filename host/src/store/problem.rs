@@ -9,8 +9,7 @@ pub enum StoreProblem {
     /// A page of the database is damaged. This lasts until a backup is restored. PostgreSQL's server can be repaired:
     /// there, it lasts until the failed keys can be read.
     Damaged,
-    /// A file of the database was removed or replaced, or another program has truncated its log. This lasts until the
-    /// host is started again.
+    /// A file of the database was removed or replaced. This lasts until the host is started again.
     Removed,
     /// The lock of the data directory was removed or replaced, so that another host can use the directory too. This
     /// lasts until the host is started again.

@@ -110,11 +110,6 @@ impl Round {
         self.0.iter_mut().filter_map(|(requests, _)| expire(requests, now, &error)).min()
     }
 
-    /// Adds the requests of another round.
-    pub fn extend(&mut self, other: Self) {
-        self.0.extend(other.0);
-    }
-
     pub fn answer(self, result: &BarrierResult) {
         for (requests, waker) in self.0 {
             // If the task is gone, its shard has ended or has another task by now.

@@ -48,11 +48,6 @@ impl Host {
         Self::open_with(&options)
     }
 
-    pub fn with_mutant(url: &str, mutant: Option<Mutant>) -> Self {
-        let options = PostgresOptions::new(StoreUrl::parse(url, &Passwords::default()).unwrap(), 4, Duration::ZERO);
-        Self::open_with(&PostgresOptions { defect: Defect::new(mutant), ..options }).unwrap()
-    }
-
     fn open_with(options: &PostgresOptions) -> Result<Self, PostgresOpenError> {
         let data = tempfile::tempdir().unwrap();
         Ok(Self { store: Postgres::open(data.path(), 2, options)?, _data: data })
