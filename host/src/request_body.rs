@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::{BodyExt, BodyStream, Empty, StreamBody};
+use http_body_util::{BodyExt, BodyStream, StreamBody};
 use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 
 use crate::body::count_host_body_poll;
@@ -22,11 +22,6 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long the host waits for the body of a client that expects `100 Continue` over HTTP/2.
 const EXPECT_PATIENCE: Duration = Duration::from_secs(3);
-
-/// The body of a request that has none.
-pub fn none() -> WasiBody {
-    Empty::new().map_err(|never| match never {}).boxed_unsync()
-}
 
 /// Waits for the first part of a body whose client expects `100 Continue`, which the host does not send over HTTP/2.
 /// Most clients send the body after a second at the latest. `None` if the client goes on waiting.

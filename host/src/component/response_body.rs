@@ -74,18 +74,11 @@ impl GuestBody {
         call.mark_response_sent();
         let mut length = 0;
         let mut polled = false;
-        let mut whole = None;
         // A body with a declared length need not be polled to its end.
         while self.declared_left != Some(0) {
             // Without a waker: the connection polls the rest with its own.
             match Pin::new(&mut self).poll_written(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(None) => break,
-                // Most bodies are one frame.
-                Poll::Ready(Some(Ok(frame)))
-                    if frame.is_data() && self.buffered.is_empty() && self.declared_left == Some(0) =>
-                {
-                    whole = frame.into_data().ok();
-                }
                 Poll::Ready(Some(frame)) => {
                     polled = false;
                     let data = frame.as_ref().ok().and_then(Frame::data_ref).map(|data| data.len() as u64);
@@ -107,10 +100,9 @@ impl GuestBody {
         let mut chunks: Vec<Bytes> = self.buffered.drain(..).filter_map(data).collect();
         drop(self);
         call.poll_once();
-        let body = full(match (whole, chunks.as_mut_slice()) {
-            (Some(whole), _) => whole,
-            (None, [whole]) => std::mem::take(whole),
-            (None, chunks) => chunks.concat().into(),
+        let body = full(match chunks.as_mut_slice() {
+            [whole] => std::mem::take(whole),
+            chunks => chunks.concat().into(),
         });
         (body, true)
     }
