@@ -12,7 +12,6 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, BodyStream, StreamBody};
 use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 
-use crate::body::count_host_body_poll;
 use crate::request_context::RequestContext;
 
 /// How many bytes of an unread body the host drains, and for how long. A client that still sends when the connection
@@ -66,7 +65,6 @@ impl Body for RequestBody {
     type Error = WasiError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, WasiError>>> {
-        count_host_body_poll();
         self.withheld = false;
         let Some(inner) = &mut self.inner else {
             return Poll::Ready(None);

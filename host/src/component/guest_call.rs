@@ -23,7 +23,7 @@ use wasmtime_wasi_http::{WasiBody, WasiHttpView};
 use super::by_value::{self, Passed};
 use super::lease::Lease;
 use super::pool::{Instance, InstancePool};
-use super::timed_run::{LoopTurns, TimedRun};
+use super::timed_run::TimedRun;
 use super::unfinished_bodies;
 use crate::guest::{Guest, HasGuestState as _};
 use crate::instance_permit::InstancePermit;
@@ -247,7 +247,6 @@ async fn serve(
 ) -> wasmtime::Result<bool> {
     let handler = instance.handler();
     let Instance { store, proxy, by_value, cpu_timer, .. } = instance;
-    let turns = LoopTurns::default();
     let run = pin!(store.run_concurrent(async |accessor| {
         match by_value::pass(*by_value, request, context) {
             Passed::ByValue(handler, request) => {
@@ -266,21 +265,17 @@ async fn serve(
         }
         // The guest may write the body until the response has ended.
         poll_fn(|cx| {
-            turns.count();
+            // Polled first: the end of the response wakes the guest's task, whose deadline moves.
             let response_ended = context.poll_response_ended(cx);
-            if !context.is_guest_idle() {
-                ready!(accessor.poll_no_interesting_tasks(cx));
-            }
+            ready!(accessor.poll_no_interesting_tasks(cx));
             response_ended
         })
         .await;
-        // An idle guest's task waits for nothing.
-        let is_ready = accessor.poll_no_interesting_tasks(&mut noop()).is_ready()
-            && accessor.poll_ready_for_concurrent_call(handler, &mut noop()).is_ready();
+        let is_ready = accessor.poll_ready_for_concurrent_call(handler, &mut noop()).is_ready();
         let has_unread_body = context.has_open_body.load(Ordering::Relaxed) || permit.has_outbound();
-        wasmtime::error::Ok(is_ready && !context.is_left_unfinished() && !has_unread_body)
+        wasmtime::error::Ok(is_ready && !has_unread_body)
     }));
-    TimedRun { run, context, cpu_timer, turns: &turns }.await.flatten()
+    TimedRun { run, context, cpu_timer }.await.flatten()
 }
 
 /// A context without a waker.
