@@ -156,7 +156,7 @@ async fn run(
             Job::Request(request, reply) => {
                 tasks.spawn(async move {
                     // The caller may have stopped waiting.
-                    let _ = reply.send(application.handle(index, request).await);
+                    let _ = reply.send(application.handle(index, *request).await);
                     drop(load);
                 });
             }

@@ -26,7 +26,6 @@ use crate::application::Application;
 use crate::body::{self, PermitGuard, ResponseBody};
 use crate::ingress::{IdleConnection, Ingress, OwnCookie, Peer, ReceiveBounds, RequestOrigin, Unread};
 use crate::reply;
-use crate::request_body;
 use crate::request_id::X_REQUEST_ID;
 use crate::send_buffer::{BelowMinRate, BodyProgress, Budget, SendBuffer, StreamRequests, Upload};
 use crate::shared_map::SharedMap;
@@ -172,8 +171,7 @@ impl Connection {
         self.socket.take_has_read();
         let earlier = self.chunked_ends.unseen();
         let ends = (request.version() < Version::HTTP_2).then_some(&self.chunked_ends);
-        // Boxed, here and below: otherwise each call would copy it.
-        let request = Box::new(request.map(|body| RequestInFlight::begin(body, &self.bodies, ends)));
+        let request = request.map(|body| RequestInFlight::begin(body, &self.bodies, ends));
         let own = self.chunked_ends.unseen().saturating_sub(earlier);
         let (connection, in_flight) = (self.clone(), InFlight::begin(&self.in_flight));
         Box::pin(async move {
@@ -193,9 +191,9 @@ impl Connection {
     /// Returns the request with its body for the component, the wait for the body, and whether there is room.
     fn reserve_ahead(
         &self,
-        request: Box<Request<RequestInFlight>>,
+        request: Request<RequestInFlight>,
         network: Option<IpAddr>,
-    ) -> (Box<Request<WasiBody>>, Option<Upload>, bool) {
+    ) -> (Request<WasiBody>, Option<Upload>, bool) {
         let (head, mut body) = request.into_parts();
         let network = network.filter(|_| !body.is_end_stream());
         let window = u64::from(self.receive_bounds.stream_window());
@@ -204,19 +202,13 @@ impl Connection {
         let reservation =
             network.map(|network| self.ingress.receive_budget.reserve(network, &self.upload_window, ahead));
         let has_room = !matches!(reservation, Some(None));
-        // Most requests have no body and need no wait for one.
-        let (body, upload) = match body.is_end_stream() {
-            true => (request_body::none(), None),
-            false => {
-                let upload = Upload::default();
-                body.keep(reservation.flatten(), upload.clone());
-                (body.map_err(Into::into).boxed_unsync(), Some(upload))
-            }
-        };
-        (Box::new(Request::from_parts(head, body)), upload, has_room)
+        let upload = Upload::default();
+        body.keep(reservation.flatten(), upload.clone());
+        let upload = (!body.is_end_stream()).then_some(upload);
+        (Request::from_parts(head, body.map_err(Into::into).boxed_unsync()), upload, has_room)
     }
 
-    async fn serve(&self, mut request: Box<Request<RequestInFlight>>, in_flight: InFlight) -> Response<ClientBody> {
+    async fn serve(&self, mut request: Request<RequestInFlight>, in_flight: InFlight) -> Response<ClientBody> {
         // Counted before the host removes untrusted fields: the client has sent those as well.
         let has_too_many_headers = request.headers().len() > MAX_HEADERS;
         let (version, is_head) = (request.version(), request.method() == Method::HEAD);
