@@ -39,6 +39,7 @@
 //! | `admin` | the operator's listener: status, metrics, swaps |
 //! | `metrics`, `trace` | counters, and the spans of single requests |
 //! | `cli` | the commands of a program that serves an application |
+//! | `http_client` | the HTTP client of the commands and of the exporter of traces |
 //! | `access_log` | a line for each request |
 //! | `credentials` | the credentials that identify callers |
 //! | `concurrency_limit`, `log_throttle`, `byte_lru` | limits on concurrent work, log lines, and a cache's bytes |
@@ -76,6 +77,7 @@ mod digest;
 mod guest;
 mod host;
 mod host_and_port;
+mod http_client;
 pub mod imports;
 pub mod ingress;
 mod instance_permit;
