@@ -43,6 +43,7 @@
 //! | `access_log` | a line for each request |
 //! | `credentials` | the credentials that identify callers |
 //! | `concurrency_limit`, `log_throttle`, `byte_lru` | limits on concurrent work, log lines, and a cache's bytes |
+//! | `tls`, `pem` | the settings of TLS, and the files of certificates and keys |
 //! | `private_files` | files that only the host's user may read |
 //! | `redaction` | request targets and URLs for logs, traces and messages, without secrets |
 //! | `busy_poll` | the time for which a shard looks for more work before it sleeps |
@@ -110,6 +111,7 @@ mod shard;
 mod shared_map;
 mod stop;
 pub mod store;
+mod tls;
 pub mod trace;
 mod upload_wait;
 pub mod validation;
