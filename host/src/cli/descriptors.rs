@@ -21,9 +21,6 @@ const OF_POSTGRES: u64 = 4;
 /// itself, and files that are briefly open, such as a swap's, use them.
 const OTHERS: u64 = 32;
 
-/// The maximum of simultaneous connections of the process to itself.
-const OWN_CONNECTIONS: usize = 8;
-
 /// Descriptors that clients may not have: [`OTHERS`], and those of the operator's listener above its least.
 const RESERVE: u64 = OTHERS + (ConnectionBounds::MOST.total() - ConnectionBounds::LEAST.total()) as u64;
 
@@ -67,11 +64,6 @@ pub fn fit(ingress: &mut IngressOptions, options: &mut HostOptions, components: 
         );
     }
     Ok(())
-}
-
-/// The settings of a listener for the process's own requests.
-pub fn of_own_connections() -> IngressOptions {
-    IngressOptions { connections: OWN_CONNECTIONS, ..IngressOptions::default() }
 }
 
 /// Raises the soft limit to the hard one, and returns the limit in force. `None` if there is no limit.
