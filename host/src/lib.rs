@@ -44,6 +44,7 @@
 //! | `credentials` | the credentials that identify callers |
 //! | `concurrency_limit`, `log_throttle`, `byte_lru` | limits on concurrent work, log lines, and a cache's bytes |
 //! | `tls`, `pem` | the settings of TLS, and the files of certificates and keys |
+//! | `named_values` | enums whose values have names in metrics, logs and spans |
 //! | `private_files` | files that only the host's user may read |
 //! | `redaction` | request targets and URLs for logs, traces and messages, without secrets |
 //! | `busy_poll` | the time for which a shard looks for more work before it sleeps |
@@ -89,6 +90,7 @@ pub mod manifest;
 mod memory;
 pub mod memory_budget;
 mod metrics;
+mod named_values;
 mod nested_request;
 mod pem;
 pub mod private_files;
