@@ -284,16 +284,6 @@ impl Host {
         self.deployer.close();
     }
 
-    /// A function that makes the host stop accepting, from any thread, and gives requests under way at most `grace`.
-    /// [`Host::stop`] does the rest.
-    pub fn closer(&self) -> impl Fn(Duration) + Clone + Send + use<> {
-        let (deployer, stop) = (self.deployer.clone(), self.stop.clone());
-        move |grace| {
-            deployer.close();
-            stop.send_replace(Some(Instant::now() + grace));
-        }
-    }
-
     /// Stops accepting and flushes the store. Requests under way, and guests that still work after their responses, get
     /// at most `grace` to finish. It blocks.
     pub fn stop(mut self, grace: Duration) {

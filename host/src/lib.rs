@@ -38,9 +38,12 @@
 //! | `admin` | the operator's listener: status, metrics, swaps |
 //! | `metrics`, `trace` | counters, and the spans of single requests |
 //! | `cli` | the commands of a program that serves an application |
+//! | `http_client` | the HTTP client of the commands and of the exporter of traces |
 //! | `access_log` | a line for each request |
 //! | `credentials` | the credentials that identify callers |
 //! | `concurrency_limit`, `log_throttle`, `byte_lru` | limits on concurrent work, log lines, and a cache's bytes |
+//! | `tls`, `pem` | the settings of TLS, and the files of certificates and keys |
+//! | `named_values` | enums whose values have names in metrics, logs and spans |
 //! | `private_files` | files that only the host's user may read |
 //! | `redaction` | request targets and URLs for logs, traces and messages, without secrets |
 //! | `cpu_scheduler` | the run queue of a shard's CPU-bound guests |
@@ -72,6 +75,7 @@ mod digest;
 mod guest;
 mod host;
 mod host_and_port;
+mod http_client;
 pub mod imports;
 pub mod ingress;
 mod instance_permit;
@@ -82,6 +86,7 @@ pub mod manifest;
 mod memory;
 pub mod memory_budget;
 mod metrics;
+mod named_values;
 mod nested_request;
 mod pem;
 pub mod private_files;
@@ -104,6 +109,7 @@ mod shard;
 mod shared_map;
 mod stop;
 pub mod store;
+mod tls;
 pub mod trace;
 mod upload_wait;
 pub mod validation;

@@ -72,9 +72,9 @@ fn host(application: &Application, state: &HostState, out: &mut FamilyEncoder<'_
     out.host("store_failed_transactions", "Transactions that failed", MetricType::Counter, failed)?;
     let help = "1 for the problem that keeps the store from its work";
     let mut problems = out.encoder.encode_descriptor("store_problem", help, None, MetricType::Gauge)?;
-    for (problem, name) in StoreProblem::ALL {
-        let is_present = store_failure.as_ref().is_some_and(|failure| failure.problem == problem);
-        problems.encode_family(&[("problem", name)])?.encode_gauge(&f64::from(u8::from(is_present)))?;
+    for name in StoreProblem::NAMES {
+        let is_present = store_failure.as_ref().is_some_and(|failure| failure.problem.name() == *name);
+        problems.encode_family(&[("problem", *name)])?.encode_gauge(&f64::from(u8::from(is_present)))?;
     }
     if let Some(status) = postgres {
         postgres_metrics(out, status)?;

@@ -4,7 +4,6 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -26,9 +25,8 @@ use super::values::{parse_external_url, parse_period, parse_rare_period, parse_t
 use super::{admin, code_folder, descriptors};
 use crate::acceptor;
 use crate::anonymous_work::WorkLimits;
-use crate::deploy::Deployer;
 use crate::host::{Host, HostOptions};
-use crate::ingress::Ingress;
+use crate::ingress::{Ingress, IngressOptions};
 use crate::manifest::{self, MaintenanceTokens};
 use crate::memory;
 use crate::runtime::Runtime;
@@ -39,6 +37,9 @@ const LAST_STEPS: Duration = Duration::from_secs(4);
 
 /// How long the last line of the log may take.
 const LAST_LOG: Duration = Duration::from_secs(1);
+
+/// The maximum of simultaneous connections of the process to itself.
+const OWN_CONNECTIONS: usize = 8;
 
 /// Serve the application of a manifest.
 #[derive(Args)]
@@ -145,33 +146,12 @@ pub struct Up {
     log: LogOptions,
 }
 
-/// A started application.
-pub struct Serving<'a> {
-    host: &'a mut Host,
-    address: SocketAddr,
-    is_tls: bool,
-    external_url: Option<&'a str>,
-}
-
-impl Serving<'_> {
-    /// The URL for people.
-    pub fn public_url(&self) -> String {
-        let scheme = if self.is_tls { "https" } else { "http" };
-        self.external_url.map_or_else(|| format!("{scheme}://{}", self.address), str::to_owned)
-    }
-
-    /// A URL under which this process reaches the application without TLS.
-    pub fn plain_url(&mut self) -> Result<String> {
-        let address = match self.is_tls {
-            // No certificate is valid for the loopback address.
-            true => {
-                let listener = acceptor::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
-                self.host.serve(listener, Arc::new(Ingress::new(descriptors::of_own_connections())?))?
-            }
-            false => self.address,
-        };
-        Ok(format!("http://{address}"))
-    }
+/// The URLs of an application that serves.
+pub struct Serving {
+    /// For people.
+    pub public_url: String,
+    /// Under this URL, the process itself reaches the application without TLS.
+    pub plain_url: String,
 }
 
 impl Up {
@@ -180,8 +160,8 @@ impl Up {
         self.secrets.read()
     }
 
-    /// Serves until a signal stops it. `started` is called once the host serves clients, and its error stops the host.
-    pub fn run(self, secrets: SecretValues, started: impl FnOnce(&mut Serving<'_>) -> Result<()>) -> Result<()> {
+    /// Serves until a signal stops it. Once the host serves clients, another thread calls `started`.
+    pub fn run(self, secrets: SecretValues, started: Option<impl FnOnce(Serving) + Send + 'static>) -> Result<()> {
         let began = Instant::now();
         self.log.init()?;
         if !self.core_dumps {
@@ -225,20 +205,13 @@ impl Up {
         for address in &addresses {
             announce(&format!("listening on {}://{address}\n", ingress.scheme()));
         }
-        let is_tls = ingress.certificates.is_some();
-        let external_url = self.external_url.as_deref();
-        let (drain_delay, grace) = (self.drain_delay, self.grace);
-        let deployer = host.deployer().clone();
-        let mut stop = EarlyStop { deployer, close: host.closer(), drain_delay, grace, begun: None };
-        let mut serving = Serving { host: &mut host, address, is_tls, external_url };
-        let is_started = signals.watch_during(|request| stop.request(request), || started(&mut serving));
-        // `started` fails if the host stops meanwhile.
-        if let Some(begun) = stop.into_begun() {
-            // From here on, the stop has its own time limit.
-            drop(begun.is_over);
-            return self.stop((host, ingress), (begun.request, begun.at), &mut signals);
+        if let Some(started) = started {
+            let listening_url = format!("{}://{address}", ingress.scheme());
+            let public_url = self.external_url.clone().unwrap_or(listening_url);
+            let plain_url = format!("http://{}", plain_address(&mut host, &ingress, address)?);
+            let started = move || started(Serving { public_url, plain_url });
+            std::thread::Builder::new().name("started".to_owned()).spawn(started)?;
         }
-        is_started?;
         let reloads = Reloads::start(source, host.reloader(), ingress.clone())?;
 
         service_manager::notify(ServiceState::Ready);
@@ -305,47 +278,15 @@ impl Up {
     }
 }
 
-/// The stop of a host that serves clients, but is not ready yet because `started` has not returned.
-struct EarlyStop<C> {
-    deployer: Arc<Deployer>,
-    /// Ends the requests of clients, also those of this process.
-    close: C,
-    drain_delay: Duration,
-    grace: Duration,
-    begun: Option<BegunStop>,
-}
-
-struct BegunStop {
-    request: StopRequest,
-    at: Instant,
-    /// Dropped once `started` has returned.
-    is_over: mpsc::Sender<()>,
-}
-
-impl<C: Fn(Duration) + Clone + Send + 'static> EarlyStop<C> {
-    fn request(&mut self, request: StopRequest) {
-        if self.begun.is_some() {
-            leave_at_once(request);
-        }
-        self.deployer.close();
-        let (is_over, ended) = mpsc::channel();
-        let (close, drain_delay, grace) = (self.close.clone(), self.drain_delay, self.grace);
-        std::thread::spawn(move || {
-            let goes_on = |time| ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
-            if goes_on(drain_delay) {
-                close(grace);
-                if goes_on(grace + LAST_STEPS) {
-                    leave_late();
-                }
-            }
-        });
-        self.begun = Some(BegunStop { request, at: Instant::now(), is_over });
+/// An address of the application without TLS.
+fn plain_address(host: &mut Host, ingress: &Ingress, address: SocketAddr) -> Result<SocketAddr> {
+    if ingress.certificates.is_none() {
+        return Ok(address);
     }
-
-    /// Consumes `self`, because its references keep parts of the host alive.
-    fn into_begun(self) -> Option<BegunStop> {
-        self.begun
-    }
+    // No certificate is valid for the loopback address.
+    let listener = acceptor::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+    let options = IngressOptions { connections: OWN_CONNECTIONS, ..IngressOptions::default() };
+    Ok(host.serve(listener, Arc::new(Ingress::new(options)?))?)
 }
 
 /// Ends the process at once: it serves no clients yet, and its store survives that.

@@ -8,13 +8,14 @@ use crate::admin::ConnectionBounds;
 use crate::anonymous_work::WorkLimits;
 use crate::component::LoadError;
 use crate::deploy::{DeployError, RecordError, TrustPolicy};
-use crate::imports::outbound::{OutboundOptions, TlsError};
+use crate::imports::outbound::OutboundOptions;
 use crate::instance_permit::STALLED_INSTANCES;
 use crate::memory_budget::MemoryError;
 use crate::router::RouteError;
 use crate::secrets::SecretError;
 use crate::send_buffer::SendLimits;
 use crate::store::{EngineError, postgres, sqlite};
+use crate::tls::TlsError;
 use crate::trace::{Export, TraceError};
 
 /// The options of a host.

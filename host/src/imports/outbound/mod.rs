@@ -13,7 +13,7 @@
 //! | `component_outbound`, `limits`, `counters` | the bounds and counts of one component |
 //! | `shared_outbound`, `factory` | the state that all components share, and how a component gets its part |
 //! | `local` | requests to the application itself, which do not leave the process |
-//! | `connector`, `resolver`, `tls` | how a connection is opened |
+//! | `connector`, `resolver` | how a connection is opened |
 //! | `coalesce` | equal concurrent requests, sent once |
 //! | `headers` | hop-by-hop headers |
 //! | `body` | bounds of a response body |
@@ -34,7 +34,6 @@ mod local;
 mod resolver;
 mod shared_outbound;
 mod target;
-mod tls;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -56,7 +55,6 @@ pub use limits::OutboundLimits;
 pub use local::LocalService;
 pub use resolver::{Resolve, SystemResolver};
 pub use shared_outbound::{OutboundOptions, SharedOutbound};
-pub use tls::TlsError;
 
 use crate::body::content_length;
 use crate::concurrency_limit::ClientKeys;

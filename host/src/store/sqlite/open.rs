@@ -285,10 +285,7 @@ fn create(directory: &Path, path: &Path) -> Result<(), SqliteOpenError> {
     for name in ["", "-wal", "-shm", "-journal"] {
         let mut leftover = unfinished.clone().into_os_string();
         leftover.push(name);
-        match fs::remove_file(leftover) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(directory_error(error)),
-            _ => {}
-        }
+        private_files::remove(Path::new(&leftover)).map_err(directory_error)?;
     }
     // SQLite fills an empty file. If SQLite made the file, other users could read it.
     private_files::create(&unfinished).map_err(directory_error)?;
@@ -299,11 +296,7 @@ fn create(directory: &Path, path: &Path) -> Result<(), SqliteOpenError> {
         connection.close().map_err(|(_, error)| error)
     };
     fill().map_err(|source| open_error(path, source, is_full))?;
-    File::open(&unfinished)
-        .and_then(|file| file.sync_all())
-        .and_then(|()| fs::rename(&unfinished, path))
-        .and_then(|()| File::open(directory)?.sync_all())
-        .map_err(directory_error)
+    private_files::rename_durably(&unfinished, path).map_err(directory_error)
 }
 
 fn configure_writer(connection: &Connection, max_bytes: Option<u64>) -> rusqlite::Result<()> {
