@@ -30,7 +30,7 @@ use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 
 use super::counters::OutboundCounters;
 use super::error::clone_error;
-use crate::body::{content_length, count_host_body_poll};
+use crate::body::content_length;
 use crate::memory_budget::{MemoryBudget, Reservation};
 
 /// The longest request body that is compared, in bytes. Requests with a longer body are not coalesced. Requests without
@@ -199,7 +199,6 @@ async fn share(response: Response<WasiBody>, waiting: Vec<Waiter>, memory: Arc<M
 /// The body of a shared response for one reader.
 fn shared_body(mut chunks: UnboundedReceiver<Chunk>, wanted: Arc<Notify>) -> WasiBody {
     let frames = stream::poll_fn(move |cx| {
-        count_host_body_poll();
         let chunk = chunks.poll_recv(cx);
         if chunk.is_pending() {
             wanted.notify_one();

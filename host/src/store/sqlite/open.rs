@@ -117,8 +117,8 @@ impl Database {
         &self.path
     }
 
-    /// The files that stay in place while a host has the database open, each with the problem of its removal: the
-    /// database, its log and the log's index, which the writer's connection makes, and the lock.
+    /// The files that stay in place while a host has the database open: the database, its log, the log's index and the
+    /// lock. The writer's connection makes the index. Each file has the problem of its removal.
     pub fn files(&self) -> Vec<(PathBuf, StoreProblem)> {
         vec![
             (self.path.clone(), StoreProblem::Removed),

@@ -6,7 +6,6 @@ use http::header::CONTENT_LENGTH;
 use tokio::sync::Semaphore;
 
 use super::*;
-use crate::body::host_body_polls;
 use crate::wait_async::next_turn;
 
 fn request(body: &'static str, token: &str) -> Request<WasiBody> {
@@ -297,9 +296,7 @@ async fn a_slow_reader_and_a_dropped_one_do_not_delay_the_others() {
         (frame, fast)
     });
     next_turn().await;
-    let polls = host_body_polls();
     assert!(poll!(dropped.frame()).is_pending());
-    assert_ne!(host_body_polls(), polls, "a guest that passes the body on waits for the host");
     drop(dropped);
     frames.send(Ok(Frame::data(Bytes::from_static(b"one ")))).unwrap();
     let (frame, fast) = waiting.await.unwrap();
