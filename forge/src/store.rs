@@ -75,7 +75,7 @@ impl Store {
         if let Some((_, bar)) = shown {
             bar.finish_and_clear();
         }
-        let components = served.copy_to(&serving).context("what serves was not copied; remove the copy")?;
+        let components = served.copy_to(&serving).context("the serving record was not copied; remove the copy")?;
         finish(&target)?;
         let mut out = std::io::stdout();
         writeln!(out, "{} copied and compared", counted(keys, "key"))?;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
-use hexad::cli::Up;
+use hexad::cli::{Serving, Up};
 
 use crate::{demo, token};
 
@@ -21,12 +21,10 @@ impl UpWithDemo {
     pub fn run(self) -> Result<()> {
         let secrets = self.up.secrets()?;
         if !self.demo {
-            return self.up.run(secrets, |_| Ok(()));
+            return self.up.run(secrets, None::<fn(Serving)>);
         }
         let bootstrap_token = token::bootstrap(&secrets)?;
-        self.up.run(secrets.with(token::BOOTSTRAP_TOKEN, bootstrap_token.clone()), |serving| {
-            demo::load(serving, &bootstrap_token);
-            Ok(())
-        })
+        let secrets = secrets.with(token::BOOTSTRAP_TOKEN, bootstrap_token.clone());
+        self.up.run(secrets, Some(move |serving: Serving| demo::load(&serving, &bootstrap_token)))
     }
 }

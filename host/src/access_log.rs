@@ -13,6 +13,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Instant;
+use std::{iter, mem};
 
 use http::header::{REFERER, USER_AGENT};
 use http::{HeaderMap, Request, Version};
@@ -32,8 +33,8 @@ const NAME: &str = "access-log";
 /// Lines that may wait for the file. The host drops further ones, so that a slow disk does not slow the clients.
 const MAX_WAITING: usize = 8192;
 
-/// A write begins after this many bytes of lines.
-const MAX_BATCH: usize = 64 * 1024;
+/// The most lines in one write.
+const MAX_BATCH: usize = 256;
 
 /// The longest value that a client chose, such as its `User-Agent`, in bytes.
 const MAX_VALUE: usize = 1024;
@@ -57,18 +58,17 @@ pub struct AccessLog {
     entries: RwLock<Option<SyncSender<AccessLogEntry>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     reopen: Arc<AtomicBool>,
-    /// Lines that were not written: too many waited, the file was not writable, or the log was closed.
     dropped: Arc<Counter>,
 }
 
 /// One request. Dropping it at the end of the response writes its line.
 pub struct AccessRecord {
     log: Arc<AccessLog>,
-    entry: Option<AccessLogEntry>,
+    entry: AccessLogEntry,
     started: Instant,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug, Default)]
 struct AccessLogEntry {
     time: Timestamp,
     client: Option<IpAddr>,
@@ -90,7 +90,7 @@ impl AccessLog {
     pub fn open(path: PathBuf, format: AccessLogFormat) -> io::Result<Arc<Self>> {
         let file = open(&path)?;
         let (entries, receiver) = sync_channel(MAX_WAITING);
-        let (reopen, dropped) = (Arc::new(AtomicBool::new(false)), Arc::new(Counter::default()));
+        let (reopen, dropped): (Arc<AtomicBool>, Arc<Counter>) = Default::default();
         let mut writer = AccessLogWriter {
             path,
             format,
@@ -145,7 +145,7 @@ impl AccessLog {
             user_agent: value(request.headers(), USER_AGENT.as_str()).map(cut),
             request_id: value(request.headers(), X_REQUEST_ID.as_str()).map(cut),
         };
-        AccessRecord { log: self.clone(), entry: Some(entry), started: Instant::now() }
+        AccessRecord { log: self.clone(), entry, started: Instant::now() }
     }
 }
 
@@ -158,27 +158,22 @@ impl Drop for AccessLog {
 
 impl AccessRecord {
     pub fn record_head(&mut self, status: u16, headers: &HeaderMap) {
-        if let Some(entry) = &mut self.entry {
-            entry.status = status;
-            entry.request_id = value(headers, X_REQUEST_ID.as_str()).map(cut);
-        }
+        self.entry.status = status;
+        self.entry.request_id = value(headers, X_REQUEST_ID.as_str()).map(cut);
     }
 
     pub fn record_bytes(&mut self, bytes: u64) {
-        if let Some(entry) = &mut self.entry {
-            entry.bytes += bytes;
-        }
+        self.entry.bytes += bytes;
     }
 }
 
 impl Drop for AccessRecord {
     fn drop(&mut self) {
-        if let Some(mut entry) = self.entry.take() {
-            entry.milliseconds = self.started.elapsed().as_secs_f64() * 1000.0;
-            let entries = self.log.entries.read().unwrap_or_else(PoisonError::into_inner);
-            if entries.as_ref().is_none_or(|entries| entries.try_send(entry).is_err()) {
-                self.log.dropped.add(1);
-            }
+        self.entry.milliseconds = self.started.elapsed().as_secs_f64() * 1000.0;
+        let entry = mem::take(&mut self.entry);
+        let entries = self.log.entries.read().unwrap_or_else(PoisonError::into_inner);
+        if entries.as_ref().is_none_or(|entries| entries.try_send(entry).is_err()) {
+            self.log.dropped.add(1);
         }
     }
 }
@@ -194,54 +189,38 @@ struct AccessLogWriter {
     reported: u64,
     /// Whether the file may end with a partial line.
     is_torn: bool,
-    /// Limits the log, because on a full disk every write fails.
+    /// On a full disk, every write fails.
     log_throttle: LogThrottle,
 }
 
 impl AccessLogWriter {
     /// Returns once the log is closed and all lines are written.
     fn run(&mut self, entries: &Receiver<AccessLogEntry>) {
-        while let Ok(entry) = entries.recv() {
+        while let Ok(first) = entries.recv() {
             if self.reopen.swap(false, Ordering::Relaxed) {
                 match open(&self.path) {
                     Ok(file) => (self.file, self.is_torn) = (file, false),
                     Err(error) => tracing::error!(%error, "the access log cannot be opened again"),
                 }
             }
-            let (mut text, mut lines) = (String::new(), 0);
-            if self.is_torn {
-                text.push('\n');
-            }
-            let mut next = Some(entry);
-            while let Some(entry) = next {
-                text.push_str(&entry.line(self.format));
-                lines += 1;
-                next = if text.len() < MAX_BATCH { entries.try_recv().ok() } else { None };
-            }
-            self.write(&text, lines);
+            let batch = iter::once(first).chain(entries.try_iter()).take(MAX_BATCH);
+            self.write(&batch.map(|entry| entry.line(self.format)).collect::<Vec<_>>());
         }
     }
 
-    /// Writes a batch. On an error, counts its lines as dropped.
-    fn write(&mut self, text: &str, lines: u64) {
-        // Set until the write has succeeded, also across a panic.
-        self.is_torn = true;
+    fn write(&mut self, lines: &[String]) {
+        let end_of_torn = if self.is_torn { "\n" } else { "" };
+        let text = end_of_torn.to_owned() + &lines.concat();
         let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.flush());
         self.is_torn = written.is_err();
-        if let Err(error) = written {
-            self.dropped.add(lines);
-            self.reported += lines;
-            if let Some(suppressed) = self.log_throttle.pass() {
-                tracing::error!(%error, lines, suppressed, "the access log cannot be written; lines were dropped");
-            }
+        if written.is_err() {
+            self.dropped.add(lines.len() as u64);
         }
-        let dropped = self.dropped.get();
-        if dropped > self.reported
-            && let Some(suppressed) = self.log_throttle.pass()
-        {
-            let lines = dropped - self.reported;
-            tracing::warn!(lines, suppressed, "the access log is too slow; lines were dropped");
-            self.reported = dropped;
+        let lines = self.dropped.get() - self.reported;
+        if lines > 0 && self.log_throttle.pass().is_some() {
+            self.reported += lines;
+            let reason = written.map_or_else(|error| error.to_string(), |()| "the file is too slow".to_owned());
+            tracing::error!(lines, reason, "lines of the access log were dropped");
         }
     }
 }
@@ -309,16 +288,10 @@ impl AccessLogEntry {
                 format!("{}\n", escape_controls(&line.to_string()))
             }
             AccessLogFormat::Combined => {
-                let mut line = String::new();
-                match self.client {
-                    Some(client) => write!(line, "{client}"),
-                    None => write!(line, "-"),
-                }
-                .unwrap_or_default();
+                let client = self.client.map_or_else(|| "-".to_owned(), |client| client.to_string());
                 let time = self.time.to_zoned(TimeZone::UTC).strftime("%d/%b/%Y:%H:%M:%S %z");
-                let _ = writeln!(
-                    line,
-                    " - - [{time}] \"{} {} {:?}\" {} {} \"{}\" \"{}\"",
+                format!(
+                    "{client} - - [{time}] \"{} {} {:?}\" {} {} \"{}\" \"{}\"\n",
                     Quoted(&self.method),
                     Quoted(&self.target),
                     self.version,
@@ -326,8 +299,7 @@ impl AccessLogEntry {
                     self.bytes,
                     Quoted(self.referer.as_deref().unwrap_or(b"-")),
                     Quoted(self.user_agent.as_deref().unwrap_or(b"-")),
-                );
-                line
+                )
             }
         }
     }

@@ -155,7 +155,7 @@ impl Application {
     }
 
     /// Handles a request on the given shard. The host responds whatever the component does.
-    pub async fn handle(&self, shard: usize, mut request: Box<Request<WasiBody>>) -> Response<ResponseBody> {
+    pub async fn handle(&self, shard: usize, mut request: Request<WasiBody>) -> Response<ResponseBody> {
         let started = Instant::now();
         let id = self.ids.assign(request.headers_mut());
         let method = request.method().clone();
@@ -247,7 +247,7 @@ impl Application {
     }
 
     /// Serves a request that has a route, and counts its response.
-    async fn serve(&self, steps: &RequestPipeline<'_>, request: Box<Request<WasiBody>>) -> Response<ResponseBody> {
+    async fn serve(&self, steps: &RequestPipeline<'_>, request: Request<WasiBody>) -> Response<ResponseBody> {
         let service = steps.service;
         let (mut trial, mut work) = (None, None);
         let mut result = steps.run(request, &mut trial, &mut work).await;
@@ -281,7 +281,7 @@ impl Application {
 #[async_trait]
 impl LocalService for Application {
     async fn handle(self: Arc<Self>, shard: usize, request: Request<WasiBody>) -> Response<ResponseBody> {
-        Application::handle(&self, shard, Box::new(request)).await
+        Application::handle(&self, shard, request).await
     }
 }
 
@@ -303,7 +303,7 @@ impl RequestPipeline<'_> {
     /// account of its work, if its work counts, and to whether a guest has sent it.
     async fn run(
         &self,
-        request: Box<Request<WasiBody>>,
+        request: Request<WasiBody>,
         trial: &mut Option<Trial>,
         counted: &mut Option<(Arc<ClientWork>, bool)>,
     ) -> Result<Response<ResponseBody>, RequestError> {
@@ -381,7 +381,7 @@ impl RequestPipeline<'_> {
         let pool = revision.pool(self.shard).ok_or(RequestError::Failed)?;
         // A response that may be cached must not depend on the trace's headers (decision 0020).
         self.trace_call(&revision, miss.is_none().then_some(&mut parts.headers));
-        let request = Box::new(Request::from_parts(parts, body));
+        let request = Request::from_parts(parts, body);
         let tasks = self.application.guest_tasks(self.shard);
         let mut call = GuestCall::new(pool.clone(), context.clone(), lease.clone(), request, tasks);
         let wait =

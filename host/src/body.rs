@@ -1,6 +1,5 @@
 //! The type of all response bodies, and the bodies that the host makes itself.
 
-use std::cell::Cell;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -38,21 +37,6 @@ pub enum BodyError {
     SlowClient,
     #[error("the component failed while sending its response: {0}")]
     Guest(WasiError),
-}
-
-thread_local! {
-    static HOST_BODY_POLLS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// Counts a poll of a body that the host gives to guests: a request's body, or the body of an outbound response. A
-/// guest can return it as its own response's body, and wasmtime does not tell the two apart (decision 0147).
-pub fn count_host_body_poll() {
-    HOST_BODY_POLLS.set(HOST_BODY_POLLS.get().wrapping_add(1));
-}
-
-/// The number of these polls on this thread.
-pub fn host_body_polls() -> u64 {
-    HOST_BODY_POLLS.get()
 }
 
 /// A body in one chunk.

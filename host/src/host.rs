@@ -32,7 +32,7 @@ use crate::response_cache::{self, CacheCounters, ResponseCache};
 use crate::runtime::Runtime;
 use crate::secrets::Secrets;
 use crate::serving_threads::{ServingThreads, StopDeadline};
-use crate::shard::{self, Shard, ShardOptions};
+use crate::shard::{self, Shard};
 use crate::store::{self, Backend, Engine};
 use crate::trace::Tracer;
 
@@ -137,10 +137,7 @@ impl Host {
         let follower = fleet.map(|fleet| Follower::start(deployer.clone(), fleet, threads.clone()));
         let follower = follower.transpose().map_err(StartError::Thread)?;
         let (stop, stopped) = watch::channel(None);
-        // On PostgreSQL, each shard reads by its own connection, and so by its own process of the server.
-        let follows_load = options.postgres.is_none();
-        let shard_options = ShardOptions { count: shards, follows_load, busy_poll: options.busy_poll };
-        let shards = Shard::start_all(&shard_options, &application, &stopped, &threads);
+        let shards = Shard::start_all(shards, &application, &stopped, &threads);
         let shards = Arc::new(shards.map_err(StartError::Thread)?);
         let background_tasks = BackgroundTasks::new(
             application.clone(),
@@ -217,8 +214,6 @@ impl Host {
             ingresses: self.ingresses.clone(),
             threads: self.threads.clone(),
             loads: self.shards.iter().map(Shard::load_counter).collect(),
-            polling: self.shards.iter().map(Shard::polling).collect(),
-            balance: self.shards.first().map(|shard| shard.balance().clone()),
         };
         let (connections, old_metric_names) = (self.admin_connections, self.old_metric_names);
         let options = AdminOptions { address, token, connections, old_metric_names };
@@ -226,13 +221,6 @@ impl Host {
         let access = admin.access().clone();
         self.admin = Some(admin);
         Ok(access)
-    }
-
-    /// From now on, the first `shards` shards serve, whatever the load.
-    pub fn serve_on(&self, shards: usize) {
-        if let Some(shard) = self.shards.first() {
-            shard.balance().fix(shards);
-        }
     }
 
     /// How many connections and other jobs each shard has.
@@ -273,16 +261,6 @@ impl Host {
     /// Announces the stop and goes on serving: from now on `/readyz` is false, and the host swaps no components.
     pub fn drain(&self) {
         self.deployer.close();
-    }
-
-    /// A function that makes the host stop accepting, from any thread, and gives requests under way at most `grace`.
-    /// [`Host::stop`] does the rest.
-    pub fn closer(&self) -> impl Fn(Duration) + Clone + Send + use<> {
-        let (deployer, stop) = (self.deployer.clone(), self.stop.clone());
-        move |grace| {
-            deployer.close();
-            stop.send_replace(Some(Instant::now() + grace));
-        }
     }
 
     /// Stops accepting and flushes the store. Requests under way, and guests that still work after their responses, get

@@ -10,8 +10,7 @@
 //! |---|---|
 //! | `acceptor` | accepts connections and gives each to a shard |
 //! | `ingress` | limits connections, holds certificates, reads forwarded headers |
-//! | `shard` | a thread on which a request, its guest instance and its reads stay |
-//! | `balance` | how many shards serve; connections that change the shard |
+//! | `shard` | a thread on which a connection, its requests, their guest instances and reads stay |
 //! | `connection` | TLS and HTTP on one connection |
 //! | `application` | the stages of a request; the only module that maps failures to statuses |
 //! | `request_id`, `request_target`, `router` | the request's id, its absolute URI, the route of its path |
@@ -38,18 +37,20 @@
 //! | `admin` | the operator's listener: status, metrics, swaps |
 //! | `metrics`, `trace` | counters, and the spans of single requests |
 //! | `cli` | the commands of a program that serves an application |
+//! | `http_client` | the HTTP client of the commands and of the exporter of traces |
 //! | `access_log` | a line for each request |
 //! | `credentials` | the credentials that identify callers |
 //! | `concurrency_limit`, `log_throttle`, `byte_lru` | limits on concurrent work, log lines, and a cache's bytes |
+//! | `tls`, `pem` | the settings of TLS, and the files of certificates and keys |
+//! | `named_values` | enums whose values have names in metrics, logs and spans |
 //! | `private_files` | files that only the host's user may read |
 //! | `redaction` | request targets and URLs for logs, traces and messages, without secrets |
-//! | `busy_poll` | the time for which a shard looks for more work before it sleeps |
 //! | `cpu_scheduler` | the run queue of a shard's CPU-bound guests |
 //! | `shared_map` | values by key that live while they are used |
 //! | `validation` | whether a host could serve a manifest and its components |
 //! | `memory_budget` | the memory of caches, responses, uploads over HTTP/2 and guests together |
 //! | `read_bounds` | limits on the bytes read of a connection in one turn, and without a head or data |
-//! | `machine` | the memory and the processors that the process can have |
+//! | `machine` | the memory that the process can have, and its descriptors |
 //! | `serving_threads` | the stop signal, and the threads that have ended or panicked |
 //! | `digest`, `memory`, `random` | digests of components, the allocator, random tokens |
 
@@ -58,11 +59,9 @@ pub mod access_log;
 pub mod admin;
 pub mod anonymous_work;
 mod application;
-mod balance;
 mod bearer_token;
 mod body;
 mod bounded_file;
-mod busy_poll;
 mod byte_lru;
 pub mod cli;
 pub mod component;
@@ -74,6 +73,7 @@ pub mod deploy;
 mod digest;
 mod guest;
 mod host;
+mod http_client;
 pub mod imports;
 pub mod ingress;
 mod instance_permit;
@@ -84,6 +84,7 @@ pub mod manifest;
 mod memory;
 pub mod memory_budget;
 mod metrics;
+mod named_values;
 mod nested_request;
 mod pem;
 pub mod private_files;
@@ -105,6 +106,7 @@ mod serving_threads;
 mod shard;
 mod shared_map;
 pub mod store;
+mod tls;
 pub mod trace;
 mod upload_wait;
 pub mod validation;

@@ -1,4 +1,4 @@
-//! The memory and the processors that this process can have.
+//! The memory and the descriptors of this process.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ pub fn memory() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let machine = total_memory(&text);
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let group = control_group_limit(&groups, read_control_file);
+    let group = control_group_limit(&groups, |path| fs::read_to_string(Path::new("/sys/fs/cgroup").join(path)).ok());
     machine.into_iter().chain(group).min().unwrap_or(ASSUMED)
 }
 
@@ -42,57 +42,22 @@ fn total_memory(meminfo: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Whether each of `threads` threads can have a processor of its own, all the time.
-pub fn has_processors_for(threads: usize) -> bool {
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    // The standard library applies a quota too, rounded to whole processors and at least one.
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    threads <= processors && !is_below_one_processor(&groups, read_control_file)
-}
-
-fn read_control_file(path: &str) -> Option<String> {
-    fs::read_to_string(Path::new("/sys/fs/cgroup").join(path)).ok()
-}
-
-/// The lowest memory limit of a control group and its ancestors, of either version. `read` reads a file below the
-/// folder of control groups.
+/// The lowest memory limit of a control group and its ancestors, of either version: see cgroups(7). `read` reads a file
+/// below the folder of control groups. In a container, a group's path may be one of the machine, and the limit is at the
+/// top.
 fn control_group_limit(groups: &str, read: impl Fn(&str) -> Option<String>) -> Option<u64> {
-    let limits = control_groups(groups, "memory").filter_map(|(group, is_unified)| {
-        let file = if is_unified { "memory.max" } else { "memory.limit_in_bytes" };
-        read(&format!("{group}{file}"))?.trim().parse::<u64>().ok()
-    });
-    limits.min()
-}
-
-/// Whether a control group or an ancestor has a quota of less than one processor: only a part of each period.
-fn is_below_one_processor(groups: &str, read: impl Fn(&str) -> Option<String>) -> bool {
-    let number = |text: &str| text.trim().parse::<u64>().ok();
-    control_groups(groups, "cpu").any(|(group, is_unified)| {
-        let quota = if is_unified {
-            let limit = read(&format!("{group}cpu.max"));
-            // `max` stands for no quota.
-            limit.and_then(|limit| limit.split_once(' ').and_then(|(of, period)| number(of).zip(number(period))))
-        } else {
-            let [of, period] = ["cpu.cfs_quota_us", "cpu.cfs_period_us"].map(|file| read(&format!("{group}{file}")));
-            // -1 stands for no quota.
-            of.and_then(|of| number(&of)).zip(period.and_then(|period| number(&period)))
-        };
-        quota.is_some_and(|(of, period)| of < period)
-    })
-}
-
-/// The folders of a control group and its ancestors that limit what `controller` counts, and whether each is of version
-/// 2: see cgroups(7). In a container, the path may be one of the machine, and the limit is at the top.
-fn control_groups(groups: &str, controller: &str) -> impl Iterator<Item = (String, bool)> {
-    groups.lines().flat_map(move |line| {
+    let files = groups.lines().flat_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
         let (controllers, path) = (fields.next().unwrap_or_default(), fields.next());
-        let is_unified = controllers.is_empty();
-        let folder = if is_unified { String::new() } else { format!("{controller}/") };
-        let path = path.filter(|_| is_unified || controllers.split(',').any(|name| name == controller));
+        let (folder, file) = match controllers {
+            "" => ("", "memory.max"),
+            _ => ("memory", "memory.limit_in_bytes"),
+        };
+        let path = path.filter(|_| controllers.split(',').any(|name| name.is_empty() || name == "memory"));
         let groups = path.into_iter().flat_map(|path| Path::new(path.trim_start_matches('/')).ancestors());
-        groups.map(move |group| (format!("{folder}{}", group.join("").display()), is_unified))
-    })
+        groups.map(move |group| Path::new(folder).join(group).join(file))
+    });
+    files.filter_map(|file| read(file.to_str()?)?.trim().parse::<u64>().ok()).min()
 }
 
 #[cfg(test)]
@@ -120,28 +85,5 @@ mod tests {
         assert_eq!(limit("5:cpu,memory:/x\n0::/\n", &[("memory/x/memory.limit_in_bytes", "9")]), Some(9));
         assert_eq!(limit("0::/a\n", &[]), None);
         assert_eq!(limit("nonsense", &[]), None);
-    }
-    #[test]
-    fn a_quota_below_one_processor_is_seen() {
-        let is_below = |groups: &str, files: &[(&str, &str)]| {
-            is_below_one_processor(groups, |path| {
-                files.iter().find(|(name, _)| *name == path).map(|(_, text)| (*text).to_owned())
-            })
-        };
-        assert!(is_below("0::/a/b\n", &[("a/b/cpu.max", "max 100000\n"), ("a/cpu.max", "20000 100000\n")]));
-        assert!(is_below("0::/\n", &[("cpu.max", "99999 100000\n")]));
-        for limit in ["100000 100000\n", "max 100000\n", "250000 100000\n", "", "x"] {
-            assert!(!is_below("0::/\n", &[("cpu.max", limit)]), "{limit}");
-        }
-        let first = |quota| [("cpu/x/cpu.cfs_quota_us", quota), ("cpu/x/cpu.cfs_period_us", "100000\n")];
-        assert!(is_below("5:cpu,cpuacct:/x\n", &first("50000\n")));
-        assert!(!is_below("5:cpu,cpuacct:/x\n", &first("-1\n")));
-        assert!(!is_below("5:memory:/x\n", &first("50000\n")));
-        assert!(!is_below("0::/a\n", &[]) && !is_below("nonsense", &[]));
-    }
-
-    #[test]
-    fn a_thread_needs_a_processor() {
-        assert!(!has_processors_for(1_000_000));
     }
 }

@@ -11,6 +11,9 @@ use rustix::io::Errno;
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 
+/// The end of the names of files that are not complete. A killed host leaves them.
+pub const UNFINISHED: &str = ".new";
+
 /// Makes a folder with its parents. An existing folder keeps its mode, which its owner has chosen.
 pub fn create_folder(path: &Path) -> io::Result<()> {
     if path.is_dir() {
@@ -82,25 +85,34 @@ pub fn create(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().write(true).create(true).truncate(true), path)
 }
 
-pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
-    create(path)?.write_all(content)
+/// Replaces a file as a whole: after a crash it has its former content, or all of these parts. After an error, nothing
+/// is left beside it, because on a full disk the store needs the room.
+pub fn replace(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
+    // Two hosts can write the same file at once, so the name is a new one. Dropping the file removes this name.
+    let name = path.file_name().unwrap_or_default();
+    let mut file = tempfile::Builder::new().prefix(name).suffix(UNFINISHED).tempfile_in(folder_of(path))?;
+    parts.iter().try_for_each(|part| file.write_all(part))?;
+    rename_durably(file.path(), path)
 }
 
-/// Replaces a file as a whole, in one step.
-pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".new");
-    let temporary = Path::new(&temporary);
-    // A file that a crash left may have another mode.
-    match fs::remove_file(temporary) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = open(OpenOptions::new().create_new(true).write(true), temporary)?;
-    file.write_all(content)?;
+/// Gives a complete file its name, in place of another file. It is on disk when this returns.
+pub fn rename_durably(from: &Path, to: &Path) -> io::Result<()> {
     // Otherwise the name might survive a crash, and the content not.
-    file.sync_all()?;
-    fs::rename(temporary, path)
+    File::open(from)?.sync_all()?;
+    fs::rename(from, to)?;
+    File::open(folder_of(to))?.sync_all()
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Removes a file, if it exists.
+pub fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Makes a file private that another program, or another version of this one, has made. Ignores a file that is missing
@@ -140,12 +152,39 @@ mod tests {
         make_private(&path).unwrap();
         assert_eq!(mode(&path), 0o600);
         make_private(&folder.path().join("missing")).unwrap();
-        write(&folder.path().join("new"), b"x").unwrap();
-        assert_eq!(mode(&folder.path().join("new")), 0o600);
+        replace(&folder.path().join("other"), &[b"x", b"y"]).unwrap();
+        assert_eq!(
+            (mode(&folder.path().join("other")), fs::read(folder.path().join("other")).unwrap()),
+            (0o600, b"xy".to_vec())
+        );
         fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-        replace(&path, b"another").unwrap();
+        replace(&path, &[b"another"]).unwrap();
         assert_eq!((mode(&path), fs::read(&path).unwrap()), (0o600, b"another".to_vec()));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    /// A failed rename stands for a full disk.
+    #[test]
+    fn a_file_that_cannot_be_replaced_leaves_nothing_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        // A file cannot replace a folder.
+        fs::create_dir(&path).unwrap();
+        replace(&path, &[b"new"]).unwrap_err();
+        let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["file"]);
+    }
+
+    #[test]
+    fn a_file_can_be_replaced_by_several_threads_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let replace = || (0..20).try_for_each(|_| replace(&path, &[b"whole"]));
+        std::thread::scope(|scope| {
+            let threads = [(); 4].map(|()| scope.spawn(replace));
+            threads.into_iter().for_each(|thread| thread.join().unwrap().unwrap());
+        });
+        assert_eq!((fs::read(&path).unwrap(), fs::read_dir(folder.path()).unwrap().count()), (b"whole".to_vec(), 1));
     }
 
     #[test]

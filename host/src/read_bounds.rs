@@ -13,8 +13,6 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::busy_poll;
-
 /// After this many bytes, a connection begins no further read in its turn.
 const MAX_TURN: usize = 64 * 1024;
 
@@ -48,9 +46,6 @@ pub fn poll_read_in_turn<S: AsyncRead + Unpin>(
     let before = buf.filled().len();
     let read = Pin::new(socket).poll_read(cx, buf);
     let bytes = buf.filled().len().saturating_sub(before);
-    if bytes > 0 {
-        busy_poll::record_work();
-    }
     TURN.set(TURN.get().saturating_add(bytes));
     read
 }

@@ -9,10 +9,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::{BodyExt, BodyStream, Empty, StreamBody};
+use http_body_util::{BodyExt, BodyStream, StreamBody};
 use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 
-use crate::body::count_host_body_poll;
 use crate::request_context::RequestContext;
 
 /// How many bytes of an unread body the host drains, and for how long. A client that still sends when the connection
@@ -22,11 +21,6 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long the host waits for the body of a client that expects `100 Continue` over HTTP/2.
 const EXPECT_PATIENCE: Duration = Duration::from_secs(3);
-
-/// The body of a request that has none.
-pub fn none() -> WasiBody {
-    Empty::new().map_err(|never| match never {}).boxed_unsync()
-}
 
 /// Waits for the first part of a body whose client expects `100 Continue`, which the host does not send over HTTP/2.
 /// Most clients send the body after a second at the latest. `None` if the client goes on waiting.
@@ -71,7 +65,6 @@ impl Body for RequestBody {
     type Error = WasiError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, WasiError>>> {
-        count_host_body_poll();
         self.withheld = false;
         let Some(inner) = &mut self.inner else {
             return Poll::Ready(None);

@@ -54,20 +54,15 @@ pub struct RequestContext {
     /// The progress of the request's body.
     pub upload: BodyProgress,
     min_rate: DrainPolicy,
-    /// The task that reads the response's body. Woken when the guest waits for more of the request's body, and when it
-    /// is idle.
+    /// The task that reads the response's body. Woken when the guest waits for more of the request's body.
     body_reader: AtomicWaker,
     slow_client: AtomicBool,
     head_at: OnceLock<Instant>,
     /// Microseconds from the start until the client began to wait for more of the response's body. 0 if it does not
     /// wait.
     body_awaited: AtomicU64,
-    /// Whether the response waits for the guest to write more of its body.
-    is_body_awaited: AtomicBool,
-    is_guest_idle: AtomicBool,
-    is_left_unfinished: AtomicBool,
     ended_at: OnceLock<Instant>,
-    /// The guest's task. Woken when the response waits for more of its body, and when the response ends.
+    /// The guest's task. Woken when the response ends.
     response_ended: AtomicWaker,
     /// Whether the guest holds the request's body, neither read to its end nor dropped.
     pub has_open_body: AtomicBool,
@@ -113,9 +108,6 @@ impl RequestContext {
             slow_client: AtomicBool::new(false),
             head_at: OnceLock::new(),
             body_awaited: AtomicU64::new(0),
-            is_body_awaited: AtomicBool::new(false),
-            is_guest_idle: AtomicBool::new(false),
-            is_left_unfinished: AtomicBool::new(false),
             ended_at: OnceLock::new(),
             response_ended: AtomicWaker::new(),
             has_open_body: AtomicBool::new(false),
@@ -211,14 +203,17 @@ impl RequestContext {
         if waits != self.upload.is_waiting() {
             self.service_time.set_waiting_for_client(waits, Instant::now());
         }
+        if !waits && self.upload.is_waiting() {
+            // The wait for the client is not the guest's time.
+            self.record_progress(0);
+        }
         self.upload.set_waiting(waits);
         if waits {
             self.body_reader.wake();
         }
     }
 
-    /// Wakes this task when the guest waits for its client, and when the guest is idle. Only the task that reads the
-    /// response's body may call it.
+    /// Wakes this task when the guest waits for its client. Only the task that reads the response's body may call it.
     pub fn register_body_reader(&self, cx: &Context<'_>) {
         self.body_reader.register(cx.waker());
     }

@@ -4,7 +4,7 @@
 //! last key is drawn ahead, and a rotation makes it the first. So each host of a store can open what another one has
 //! sealed with it, before it has read the new list.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -90,9 +90,7 @@ impl Secrets {
         match self {
             Self::Folder(folder) => {
                 private_files::create_folder(folder)?;
-                private_files::replace(&folder.join(name), next.as_bytes())?;
-                // Makes the name of the new file durable, too.
-                File::open(folder)?.sync_all()?;
+                private_files::replace(&folder.join(name), &[next.as_bytes()])?;
                 Ok(next)
             }
             Self::Store(store) => {

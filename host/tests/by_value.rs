@@ -162,14 +162,6 @@ async fn a_response_without_a_body_declares_no_length_of_its_own() {
     }
 }
 
-/// Otherwise the guest could block the host's thread.
-#[tokio::test]
-async fn a_guest_that_leaves_a_request_unfinished_twice_is_ended() {
-    let (_folder, host) = start("");
-    assert!(send(&host, "GET", "unfinished", b"").await.starts_with("500\n"));
-    assert!(send(&host, "GET", "served", b"").await.ends_with("\n1"));
-}
-
 /// Only requests by value have lines.
 #[tokio::test]
 async fn lines_that_are_no_fields_are_refused() {
@@ -345,7 +337,7 @@ fn a_component_whose_export_is_worded_otherwise_is_refused() {
     assert!(error.contains("`guest`: its export `hexad:platform/by-value-handler@0.1.0` is not as"), "{error}");
 }
 
-/// Builds before this one have other functions.
+/// Other builds have other functions.
 #[tokio::test]
 async fn a_component_without_the_functions_is_served_by_the_interface_of_wasi() {
     let (_folder, host) = start_renamed("go-on", "go-by");

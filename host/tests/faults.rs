@@ -180,7 +180,7 @@ async fn a_path_that_keeps_failing_is_refused_until_a_probe_succeeds() {
 
 #[tokio::test]
 async fn a_body_that_never_ends_is_cut_off() {
-    let server = Server::with("request_timeout = \"100ms\"\ntransfer_timeout = \"100ms\"");
+    let server = Server::with("request_timeout = \"300ms\"");
     let response = server.send(get("stall")).await;
     assert_eq!(response.status(), 200);
     response.into_body().collect().await.expect_err("the body ended");

@@ -92,19 +92,11 @@ impl Server {
         Self { host, folder }
     }
 
-    /// The probe on a host whose threads poll for so long before they sleep.
-    pub fn with_busy_poll(busy_poll: Duration) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let options = HostOptions { busy_poll, ..options(&folder, store()) };
-        let host = start_with(&folder, &manifest(""), &[], &options).unwrap();
-        Self { host, folder }
-    }
-
     /// The probe on two threads.
-    pub fn on_two_threads(tool: &str) -> Self {
+    pub fn on_two_threads() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let options = HostOptions { threads: NonZeroUsize::new(2).unwrap(), ..options(&folder, store()) };
-        let host = start_with(&folder, &manifest(tool), &[], &options).unwrap();
+        let host = start_with(&folder, &manifest(""), &[], &options).unwrap();
         Self { host, folder }
     }
 

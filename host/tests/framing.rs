@@ -75,6 +75,26 @@ fn many_requests_of_a_connection_pass() {
     assert_eq!(answers.matches("HTTP/1.1 200").count(), 200);
 }
 
+#[test]
+fn bytes_after_an_answer_to_an_unread_body_are_no_request() {
+    let (_server, address, _) = ingress::server(IngressOptions::default());
+    for (path, rest) in [
+        ("ignore", "transfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n"),
+        ("sleep?ms=20", "expect: 100-continue\r\ncontent-length: 100\r\n\r\n"),
+    ] {
+        for _ in 0..20 {
+            let mut client = connect(address, &format!("POST /probe/{path} HTTP/1.1\r\nhost: a\r\n{rest}"));
+            client.peek(&mut [0]).unwrap();
+            let smuggled = format!("GET /probe/hello HTTP/1.1\r\nhost: a\r\nx: {:100}\r\n\r\n", "");
+            // The host may have closed the connection.
+            let _ = client.write_all(smuggled.as_bytes());
+            let answers = wait::read_to_close(&mut client);
+            let answers = String::from_utf8_lossy(&answers);
+            assert_eq!(answers.matches("HTTP/1.1 ").count(), 1, "{path}: {answers}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_response_that_carries_nothing_fails() {
     let (server, upstream) =

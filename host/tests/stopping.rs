@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use clap::Parser;
-use hexad::cli::{SecretValues, Up};
+use hexad::cli::{SecretValues, Serving, Up};
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::fixture::{self, Server, agent, manifest, store};
@@ -52,14 +52,14 @@ struct UpCommand {
 const FOLDER: &str = "HEXAD_TEST_STOPPED_EARLY";
 
 #[test]
-fn a_signal_before_the_host_is_ready_stops_it_cleanly() {
+fn a_signal_during_the_first_work_stops_the_host_cleanly() {
     if let Some(folder) = std::env::var_os(FOLDER) {
         return stop_early(Path::new(&folder));
     }
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("spin.toml"), manifest("")).unwrap();
     let mut process = Command::new(std::env::current_exe().unwrap());
-    process.args(["--exact", "stopping::a_signal_before_the_host_is_ready_stops_it_cleanly", "--nocapture"]);
+    process.args(["--exact", "stopping::a_signal_during_the_first_work_stops_the_host_cleanly", "--nocapture"]);
     process.env(FOLDER, folder.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let output = wait::output(SOON, "the end of the process", process.spawn().unwrap());
     let [printed, log] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
@@ -73,13 +73,12 @@ fn stop_early(folder: &Path) {
     let (manifest, data) = (folder.join("spin.toml"), folder.join("data"));
     let [manifest, data] = [&manifest, &data].map(|path| path.to_str().unwrap());
     let arguments = ["up", "--listen", "127.0.0.1:0", "--threads", "1", "--manifest", manifest, "--data", data];
-    let stopped = UpCommand::parse_from(arguments).up.run(SecretValues::default(), |serving| {
-        let address: SocketAddr = serving.public_url().strip_prefix("http://").unwrap().parse().unwrap();
+    let work = |serving: Serving| {
+        let address: SocketAddr = serving.public_url.strip_prefix("http://").unwrap().parse().unwrap();
         TcpStream::connect(address).unwrap();
         kill_process(getpid(), Signal::TERM).unwrap();
         wait_until(SOON, "a host that does not listen", || TcpStream::connect(address).is_err());
-        Err(std::io::Error::other("what was to be done needs the host").into())
-    });
-    stopped.unwrap();
+    };
+    UpCommand::parse_from(arguments).up.run(SecretValues::default(), Some(work)).unwrap();
     println!("it has stopped");
 }

@@ -24,8 +24,8 @@ pub fn hexad_by_value(data: &Path) -> Server {
 
 /// A manifest with one route, to the smallest guest.
 pub fn hello_manifest(folder: &Path, is_cached: bool) -> PathBuf {
-    let memo = if is_cached { "[component.hello.tool.hexad]\nresponse_cache = \"1s\"\nresponse_cache_headers = []" } else { "" };
-    manifest(folder, &guest(), memo)
+    let cached = "[component.hello.tool.hexad]\nresponse_cache = \"1s\"\nresponse_cache_headers = []";
+    manifest(folder, &guest(), if is_cached { cached } else { "" })
 }
 
 fn manifest(folder: &Path, guest: &Path, settings: &str) -> PathBuf {

@@ -1,5 +1,6 @@
 //! The shipped program, run as a process over loopback.
 
+use crate::http::{agent, read};
 use crate::processor_time::processor_time_of;
 use crate::wait::{self, OF_CONNECTIONS, line_with};
 use crate::{compiled_code, databases};
@@ -173,6 +174,13 @@ impl Server {
             let text = wait::within(OF_CONNECTIONS, "the text for a person", read);
             (server, text)
         })
+    }
+
+    /// Whether the store has the whole demo. The server must have been started with [`BOOTSTRAP_TOKEN`].
+    pub fn has_demo(&self) -> bool {
+        let request = agent().post(format!("{}/api/v4/import/demo", self.url)).header("private-token", BOOTSTRAP_TOKEN);
+        let begun = request.content_type("application/json").send(r#"{"state":"loading","records":[]}"#).and_then(read);
+        begun.is_ok_and(|answer| answer.status == 200 && answer.json()["state"] == "loaded")
     }
 
     fn spawn_and_wait(deadline: Duration, command: Command, data: &Path) -> Self {

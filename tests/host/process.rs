@@ -1,8 +1,7 @@
 //! The process: its signals, its descriptors, and the rest of its work when it is killed.
 
 use super::probe::{exchange, get, write_manifest};
-use super::stopping::ServiceManager;
-use hexad_tests::server::{Server, output, program, up, up_in_shell};
+use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, output, program, up, up_in_shell};
 use hexad_tests::wait::{self, SOON, join, wait_until};
 use std::ffi::OsStr;
 use std::io::Read as _;
@@ -84,11 +83,10 @@ fn a_command_whose_output_nothing_reads_ends_without_a_word() {
 fn a_demo_whose_output_nothing_reads_is_served() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = folder.path().join("data");
-    let manager = ServiceManager::new(folder.path());
     let mut command = up(Path::new("spin.toml"), &data);
-    command.arg("--demo").envs([manager.variable()]);
+    command.arg("--demo").env("SPIN_VARIABLE_BOOTSTRAP_ADMIN_TOKEN", BOOTSTRAP_TOKEN);
     let server = Server::spawn_without_reader(command, &data);
-    assert_eq!(manager.receive(), "READY=1");
+    wait_until(SOON, "the demo", || server.has_demo());
     assert_eq!(server.stop(), Some(0));
 }
 

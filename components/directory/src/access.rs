@@ -12,12 +12,11 @@ use kit::{Env, Timestamp};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The caller's role in a project: the highest of their own, those inherited from every group
-/// above, and those through invited groups. The owner of a personal namespace owns its projects;
-/// an administrator owns everything. A deploy token has no role (see
-/// [`crate::caller::DeployToken::covers`]), nor has a job that the project refuses.
+/// The caller's role in a project: the highest of direct roles, roles inherited from every group above, and roles
+/// through invited groups. The owner of a personal namespace owns its projects; an administrator owns everything. A
+/// deploy token ([`crate::caller::DeployToken::covers`]) and a job that the project refuses have no role.
 ///
-/// One read for a caller's first question, and for each invited group those of its lineage.
+/// 1 read for a caller's first question, and for each invited group the reads of its lineage.
 pub fn project_role(env: &Env, caller: &Caller, project: &Project) -> Result<Role, StoreError> {
     if refuses_job(caller, project) {
         return Ok(Role::None);
@@ -28,7 +27,7 @@ pub fn project_role(env: &Env, caller: &Caller, project: &Project) -> Result<Rol
     role(env, session, Some(project), &project.namespace)
 }
 
-/// The role that a user has in a project, as [`project_role`] gives it for a caller. An unknown user has none.
+/// A user's role in a project, as in [`project_role`]. An unknown user has no role.
 pub fn project_role_of(env: &Env, user_id: u64, project: &Project) -> Result<Role, StoreError> {
     match user::shared_by_id(env, user_id)? {
         Some(user) => role(env, &Session::new(user, Rc::default()), Some(project), &project.namespace),
@@ -36,7 +35,7 @@ pub fn project_role_of(env: &Env, user_id: u64, project: &Project) -> Result<Rol
     }
 }
 
-/// The caller's role in a group or personal namespace, likewise.
+/// The caller's role in a group or personal namespace, as in [`project_role`].
 pub fn namespace_role(env: &Env, caller: &Caller, namespace: &Namespace) -> Result<Role, StoreError> {
     match caller.session() {
         Some(session) => role(env, session, None, namespace),
@@ -44,7 +43,7 @@ pub fn namespace_role(env: &Env, caller: &Caller, namespace: &Namespace) -> Resu
     }
 }
 
-/// Whether the caller may see a project at all.
+/// Whether the caller may see a project.
 pub fn may_read_project(env: &Env, caller: &Caller, project: &Project) -> Result<bool, StoreError> {
     if let Caller::DeployToken(token) = caller
         && token.covers(project)
@@ -54,21 +53,21 @@ pub fn may_read_project(env: &Env, caller: &Caller, project: &Project) -> Result
     Ok(is_open(caller, project.visibility) || project_role(env, caller, project)? >= Role::Guest)
 }
 
-/// Whether the caller may read the project's code: its repository, and texts that quote it. In a private project that
-/// takes a Reporter, as in the reference service; in others, the access level `private` asks for a member.
+/// Whether the caller may read the project's code: its repository, and texts that quote it. As in the reference
+/// service, a private project requires a Reporter. In other projects the access level `private` requires a member.
 pub fn may_read_code(env: &Env, caller: &Caller, project: &Project) -> Result<bool, StoreError> {
     may_use(env, caller, project, project.repository, Role::Guest)
 }
 
-/// Whether the caller may read the project's merge requests and their discussions. They show code, so
-/// that is a condition; the access level `private` asks for a Reporter, as in the reference service.
+/// Whether the caller may read the project's merge requests and their discussions. They show code, so the caller must
+/// also be allowed to read code. The access level `private` requires a Reporter, as in the reference service.
 pub fn may_read_merge_requests(env: &Env, caller: &Caller, project: &Project) -> Result<bool, StoreError> {
     Ok(may_read_code(env, caller, project)? && may_use(env, caller, project, project.merge_requests, Role::Reporter)?)
 }
 
-/// Whether the caller may use a feature whose users see code. `member` is the least role that the access
-/// level `private` asks for. `public` is the same as `enabled`: it opens nothing of a private project.
-/// A deploy token may use the features of the projects that it covers.
+/// Whether the caller may use a feature whose users see code. `member` is the least role for the access level
+/// `private`. `public` equals `enabled`: it opens nothing of a private project. A deploy token may use the features of
+/// the projects that it covers.
 fn may_use(
     env: &Env,
     caller: &Caller,
@@ -88,9 +87,9 @@ fn may_use(
     Ok(project_role(env, caller, project)? >= least)
 }
 
-/// Whether the caller may see a group: it is open to them, or they are a member of it, of a group
-/// above, or of a group or project below. The last costs up to a read for each membership of the caller
-/// and is therefore checked last.
+/// Whether the caller may see a group. The group is open to the caller, or the caller is a member of it, of a group
+/// above, or of a group or project below. The last check costs up to 1 read for each membership of the caller, so it
+/// comes last.
 pub fn may_read_group(env: &Env, caller: &Caller, group: &Namespace) -> Result<bool, StoreError> {
     if is_open(caller, group.visibility) || namespace_role(env, caller, group)? >= Role::Guest {
         return Ok(true);
@@ -103,8 +102,8 @@ pub fn may_read_group(env: &Env, caller: &Caller, group: &Namespace) -> Result<b
     }
 }
 
-/// Whether the caller is a job that the project does not accept: it then has no rights by
-/// membership, even if its user has some.
+/// Whether the caller is a job that the project does not accept. The job then has no rights by membership, even if its
+/// user has some.
 pub fn refuses_job(caller: &Caller, project: &Project) -> bool {
     let Caller::Job(job) = caller else { return false };
     let from = &job.project;
@@ -143,13 +142,13 @@ fn role(env: &Env, session: &Session, project: Option<&Project>, namespace: &Nam
     Ok(role)
 }
 
-/// The highest role in a namespace or in one above it.
+/// The highest role in a namespace or in a namespace above it.
 fn inherited(memberships: &Memberships, namespace: &Namespace, now: Timestamp) -> Role {
     let roles = namespace.lineage().map(|above| memberships.role(Source::Group(above.id), now));
     roles.max().unwrap_or(Role::None)
 }
 
-/// The role that a user with these memberships has as a member of an invited group.
+/// The role of a user with these memberships through an invited group.
 fn role_by_share(env: &Env, memberships: &Memberships, share: &Share) -> Result<Role, StoreError> {
     let in_some_group = memberships.0.keys().any(|source| matches!(source, Source::Group(_)));
     if !in_some_group || !is_current(share.expires_at, env.now) {
@@ -159,10 +158,10 @@ fn role_by_share(env: &Env, memberships: &Memberships, share: &Share) -> Result<
     Ok(group.map_or(Role::None, |group| inherited(memberships, &group, env.now).min(share.role)))
 }
 
-/// Whether the user is a member of a group or project somewhere below `group`.
+/// Whether the user is a member of a group or project below `group`.
 fn is_member_below(env: &Env, session: &Session, group: &Namespace) -> Result<bool, StoreError> {
     let memberships = session.memberships(env)?;
-    // Many memberships have ancestors in common; each namespace is read once.
+    // Many memberships have common ancestors. Each namespace is read once.
     let mut known = BTreeMap::from([(group.id, true)]);
     for source in memberships.0.keys().filter(|source| memberships.role(**source, env.now) >= Role::Guest) {
         let namespace_id = match *source {
@@ -178,7 +177,7 @@ fn is_member_below(env: &Env, session: &Session, group: &Namespace) -> Result<bo
     Ok(false)
 }
 
-/// Whether a namespace is the group or below it. `known` has the answers for namespaces so far.
+/// Whether a namespace is the group or below it. `known` caches the answers for namespaces.
 fn is_below(env: &Env, id: u64, known: &mut BTreeMap<u64, bool>) -> Result<bool, StoreError> {
     let mut visited = Vec::new();
     let mut next = Some(id);

@@ -1,14 +1,16 @@
-//! Authentication: the caller of a request, and every way in which credentials can be refused.
+//! Authentication: the caller of a request, and every refusal of credentials.
 //!
-//! The first credential of a request decides, in this order: `PRIVATE-TOKEN` header, `private_token` parameter,
-//! `Authorization: Bearer`, `access_token` parameter; and for the package registry also `JOB-TOKEN` header, `job_token`
-//! parameter and `Deploy-Token` header. For the package registry and for git repositories, `Authorization: Basic` with
-//! a personal or a deploy token as the password comes last, for git also with a job token; the username does not
-//! matter. An invalid credential is an error even where none is needed. Parameters are those of the query: a body is
-//! not read before the caller is authenticated.
+//! The first credential of a request decides, in this order:
+//! - `PRIVATE-TOKEN` header, `private_token` parameter, `Authorization: Bearer`, `access_token` parameter;
+//! - for the package registry also `JOB-TOKEN` header, `job_token` parameter, `Deploy-Token` header;
+//! - for the package registry and for git repositories `Authorization: Basic`. The password is a personal or deploy
+//!   token, for git also a job token. The username does not matter.
 //!
-//! The variable `bootstrap_admin_token` holds the token of the built-in administrator, who needs
-//! no record and can therefore fill an empty store. If it is empty, there is no such administrator.
+//! An invalid credential is an error even if the request needs no credential. Parameters are read from the query only,
+//! because the caller is authenticated before the body is read.
+//!
+//! The variable `bootstrap_admin_token` holds the token of the built-in administrator, who needs no record and can
+//! therefore fill an empty store. If the variable is empty, this administrator does not exist.
 //!
 //! Invalid credentials count against the client's address ([`INVALID_TOKENS`]).
 
@@ -35,11 +37,11 @@ use subtle::ConstantTimeEq as _;
 /// The variable with the built-in administrator's token.
 pub const BOOTSTRAP_ADMIN_TOKEN: &str = "bootstrap_admin_token";
 
-/// The header that tells when the caller's personal token ends.
+/// The header with the expiry of the caller's personal token.
 static TOKEN_EXPIRES_AT: HeaderName = HeaderName::from_static("x-token-expires-at");
 
-/// How long before a token's end responses tell of it: 30 days, in milliseconds.
-const END_IS_SOON: i64 = 30 * 24 * 60 * 60 * 1000;
+/// The time before a token's expiry from which responses have the header: 30 days, in milliseconds.
+const EXPIRY_NOTICE: i64 = 30 * 24 * 60 * 60 * 1000;
 
 pub enum Caller {
     Anonymous,
@@ -48,43 +50,42 @@ pub enum Caller {
     Job(Box<Job>),
 }
 
-/// A user, with the scopes of their token.
+/// A user, with the scopes of the token.
 pub struct Session {
     pub user: Rc<User>,
     pub scopes: Rc<[String]>,
-    /// Whether this is the administrator of [`BOOTSTRAP_ADMIN_TOKEN`], who has every scope and no
-    /// record.
+    /// Whether this is the administrator of [`BOOTSTRAP_ADMIN_TOKEN`], who has every scope and no record.
     pub built_in: bool,
     memberships: OnceCell<Rc<Memberships>>,
 }
 
-/// A token that stands for a group or project itself.
+/// A token of a group or project.
 pub struct DeployToken {
     pub source: Source,
     incarnation: Incarnation,
     pub scopes: Rc<[String]>,
 }
 
-/// A running job, which has its user's role in the projects that accept its project's jobs.
+/// A running job. It has its user's role in the projects that accept its project's jobs.
 pub struct Job {
     pub session: Session,
     pub project: Project,
 }
 
-/// The caller of a request.
+/// The caller of a request. Errors: 401 for an invalid credential, 403 for a user who is not active, and 429 after too
+/// many invalid credentials from the client's address.
 ///
-/// Reads: none for an anonymous caller or the built-in administrator, 2 for a user, 1 for a deploy
-/// token, 3 and one for each namespace for a job; with `Sudo` 1 to 3 more. 429 after too many invalid credentials
-/// from the client's address.
+/// Reads: 0 for an anonymous caller or the built-in administrator, 2 for a user, 1 for a deploy token. For a job 3, and
+/// 1 for each namespace. With `Sudo` 1 to 3 more.
 pub fn authenticate(env: &Env, request: &Request, accepted: AcceptedTokens) -> Result<Caller, Error> {
-    let caller = invalid_tokens::limited(env, request, accepted, || look_up(env, request, accepted))?;
+    let caller = invalid_tokens::limited(env, request, accepted, || find_caller(env, request, accepted))?;
     if !caller.is_anonymous() {
         env.has_known_caller.set(true);
     }
     Ok(caller)
 }
 
-fn look_up(env: &Env, request: &Request, accepted: AcceptedTokens) -> Result<Caller, Error> {
+fn find_caller(env: &Env, request: &Request, accepted: AcceptedTokens) -> Result<Caller, Error> {
     credential::check_forms(request, accepted)?;
     let caller = match credential::first(request, accepted)? {
         None => Caller::Anonymous,
@@ -97,7 +98,7 @@ fn look_up(env: &Env, request: &Request, accepted: AcceptedTokens) -> Result<Cal
 }
 
 fn identify(env: &Env, credential: &Credential, accepted: AcceptedTokens) -> Result<Caller, Error> {
-    // The value of a variable may come from a file, with a line break at its end.
+    // The value of a variable may come from a file that ends in a line break.
     let bootstrap = env.variables.get(BOOTSTRAP_ADMIN_TOKEN).map(str::trim).filter(|token| !token.is_empty());
     // In constant time.
     let is_bootstrap = bootstrap.is_some_and(|token| token.as_bytes().ct_eq(&credential.token).into());
@@ -123,7 +124,7 @@ fn identify(env: &Env, credential: &Credential, accepted: AcceptedTokens) -> Res
         Subject::User(id) => {
             let session = session(env, id, incarnation, scopes)?;
             token::record_use(env, &fingerprint);
-            warn_before_end(env, token);
+            add_expiry_header(env, token);
             Ok(Caller::User(session))
         }
         Subject::Deployment(source) => {
@@ -147,7 +148,7 @@ fn identify(env: &Env, credential: &Credential, accepted: AcceptedTokens) -> Res
     }
 }
 
-/// The fingerprint of the personal token that a request presents, whether there is such a token or not.
+/// The fingerprint of the personal token that a request presents, even if no such token exists.
 pub fn presented_token(request: &Request, accepted: AcceptedTokens) -> Result<Option<Fingerprint>, Error> {
     let credential = credential::first(request, accepted)?;
     let personal = credential.filter(|credential| credential.kind.allows_personal());
@@ -168,16 +169,16 @@ fn check_validity(env: &Env, token: &Token) -> Result<(), Error> {
     Ok(())
 }
 
-/// Tells the caller in a header of the response when the token ends, if that is soon.
-fn warn_before_end(env: &Env, token: &Token) {
-    let soon = env.now.millis().saturating_add(END_IS_SOON);
+/// Adds the token's expiry to the response's headers if it is soon.
+fn add_expiry_header(env: &Env, token: &Token) {
+    let soon = env.now.millis().saturating_add(EXPIRY_NOTICE);
     let Some(end) = token.expires_at.filter(|end| end.millis() < soon) else { return };
     if let Ok(end) = HeaderValue::try_from(end.to_iso()) {
         env.caller_headers.borrow_mut().insert(&TOKEN_EXPIRES_AT, end);
     }
 }
 
-/// The session of a user; an error unless the user is active, and the one that the token was made for.
+/// The session of a user; 401 or 403 unless the user is active and has the token's incarnation.
 fn session(env: &Env, user_id: u64, incarnation: &Incarnation, scopes: Rc<[String]>) -> Result<Session, Error> {
     let user = user::shared_by_id(env, user_id)?.filter(|user| user.incarnation == *incarnation);
     let user = user.ok_or_else(Error::unauthorized)?;
@@ -195,7 +196,7 @@ fn check_state(user: &User) -> Result<(), Error> {
     Err(Error::message(StatusCode::FORBIDDEN, format!("403 Forbidden - {why}")))
 }
 
-/// The scopes of which one suffices for a request of the generic interface.
+/// The scopes of which a request of the generic interface needs one.
 pub fn api_scopes(method: &Method) -> &'static [&'static str] {
     match *method {
         Method::GET | Method::HEAD => &["api", "read_api"],
@@ -204,7 +205,7 @@ pub fn api_scopes(method: &Method) -> &'static [&'static str] {
 }
 
 impl Caller {
-    /// The session of a user, or of the user whose job it is.
+    /// The session of a user, or of a job's user.
     pub fn session(&self) -> Option<&Session> {
         match self {
             Caller::User(session) => Some(session),
@@ -235,8 +236,8 @@ impl Caller {
         self.user().is_some_and(|user| user.is_admin)
     }
 
-    /// Whether the caller's token has one of these scopes. Anonymous callers and jobs have no
-    /// scopes: roles alone decide their access, and this is true.
+    /// Whether the caller's token has one of these scopes. Anonymous callers and jobs have no scopes: only roles decide
+    /// their access, and this is true.
     pub fn has_scope(&self, acceptable: &[&str]) -> bool {
         let scopes = match self {
             Caller::Anonymous | Caller::Job(_) => return true,
@@ -260,7 +261,7 @@ impl Caller {
         Err(Error::with_body(StatusCode::FORBIDDEN, body))
     }
 
-    /// The user as whom an administrator sends the request.
+    /// Replaces an administrator by the user in `Sudo`.
     fn sudo(self, env: &Env, target: &str) -> Result<Caller, Error> {
         let forbidden = |why: &str| Error::message(StatusCode::FORBIDDEN, format!("403 Forbidden - {why}"));
         let admin = match &self {
@@ -279,7 +280,7 @@ impl Caller {
             return Err(Error::message(StatusCode::NOT_FOUND, text));
         };
         check_state(&user)?;
-        // The built-in administrator has every scope, so the session has them too.
+        // The built-in administrator has every scope, so the new session gets all of them.
         let scopes = match admin.built_in {
             true => token::PERSONAL_SCOPES.map(str::to_owned).into(),
             false => admin.scopes.clone(),
@@ -325,7 +326,7 @@ impl DeployToken {
         self.is_for(Source::Project(project.id), &project.incarnation) || self.covers_group(&project.namespace)
     }
 
-    /// Whether the token was made for this group or for one above it.
+    /// Whether the token was made for this group or for a group above it.
     pub fn covers_group(&self, group: &Namespace) -> bool {
         group.lineage().any(|above| self.is_for(Source::Group(above.id), &above.incarnation))
     }

@@ -1,8 +1,8 @@
-//! One consistent snapshot of all namespaces and projects, for lists, searches and counts.
+//! A consistent snapshot of all namespaces and projects, for lists, searches and counts.
 //!
-//! The records of single namespaces, projects and memberships are authoritative; the catalog is
-//! derived from them ([`intent_log`]) in the same request that changes them. An instance caches the
-//! tables and reads again only the parts that changed; reading an unchanged catalog costs one read.
+//! The records of single namespaces, projects and memberships are authoritative. The request that changes them also
+//! derives the catalog from them ([`intent_log`]). An instance caches the tables and reads only changed parts again.
+//! Reading an unchanged catalog costs one read.
 //!
 //! ```ignore
 //! let catalog = catalog::read(env)?;
@@ -12,10 +12,9 @@
 //! let mine = catalog.projects().filter(|project| snapshot.may_read(*project));
 //! ```
 //!
-//! [`Catalog::revision`] changes whenever a namespace, a project, a membership or the state of a user
-//! changes, so that results derived from a revision can be cached under it; results derived from an
-//! [`access_snapshot::AccessSnapshot`] under the revision and the user's id, until
-//! [`access_snapshot::AccessSnapshot::valid_until`].
+//! [`Catalog::revision`] changes whenever a namespace, a project, a membership or the state of a user changes. So a
+//! result that is derived from a revision can be cached under it. A result of an [`access_snapshot::AccessSnapshot`]
+//! can be cached under the revision and the user's id until [`access_snapshot::AccessSnapshot::valid_until`].
 //!
 //! Namespaces and projects below a deleted namespace are not part of the catalog.
 
@@ -35,7 +34,7 @@ mod tree;
 
 pub use columns::Texts;
 pub use load::read;
-pub use snapshot::{Catalog, Columns, Namespace, Project, TreeVersion};
+pub use snapshot::{Catalog, CatalogColumns, NamespaceView, ProjectView, TreeVersion};
 
 #[cfg(test)]
 mod tests;

@@ -1,10 +1,11 @@
-//! The catalog and the entries of paths, which are derived from the records: whether they agree with them
-//! ([`Comparison`]), whether they have records that are missing ([`missing`]), and deriving them anew ([`repair`]). And
-//! records in an impossible state: outside of the tree ([`tree_position`]), or with roles, invitations or gates of
-//! deleted ones ([`holders`]), which is mended where that can be; and lists of tokens that lack a token, or have a lost
-//! one ([`token_lists`]).
+//! Checks and repairs of the directory:
+//! - the catalog and the path entries may differ from the records ([`Comparison`]) or name missing records
+//!   ([`missing`]); [`repair`] derives both again;
+//! - a record may be outside of the tree ([`tree_position`]), or have roles, invitations or gates of deleted records
+//!   ([`dangling_roles`]); a repair corrects these if it can;
+//! - lists of tokens may lack a token or name a lost one ([`token_lists`]).
 
-mod holders;
+mod dangling_roles;
 pub mod missing;
 pub mod repair;
 mod subject;
@@ -12,8 +13,8 @@ pub mod token_lists;
 mod tree;
 mod tree_position;
 
-pub(crate) use holders::gate_problems;
-pub use subject::Subject;
+pub(crate) use dangling_roles::gate_problems;
+pub use subject::CheckedRecord;
 pub use token_lists::TokenLists;
 
 use crate::catalog::changes::Changes;
@@ -33,23 +34,23 @@ use tree_position::TreePosition;
 
 const PREFIX: &str = subject::PREFIX;
 
-impl Subject {
+impl CheckedRecord {
     /// The problem of a personal namespace whose user is missing.
     fn missing_user(self, env: &Env) -> Result<Option<String>, StoreError> {
-        let Subject::Namespace(id) = self else { return Ok(None) };
+        let CheckedRecord::Namespace(id) = self else { return Ok(None) };
         let record = store::read::<NamespaceRecord>(env, &Key::Namespace(id))?;
         let Some(user_id) = record.and_then(|record| record.owner_id) else { return Ok(None) };
-        let is_missing = Subject::User(user_id).is_missing(env)? && !self.is_pending(env)?;
+        let is_missing = CheckedRecord::User(user_id).is_missing(env)? && !self.is_pending(env)?;
         Ok(is_missing.then(|| format!("it belongs to user {user_id}, whose record is missing; import the user again")))
     }
 
-    /// Adds all rows of the record, also those that only the catalog has.
+    /// Adds all rows of the record, including rows that only the catalog has.
     fn add_to(self, env: &Env, changes: &mut Changes, tables: &Tables) -> Result<(), StoreError> {
         match self {
-            Subject::Namespace(id) => changes.group(id),
-            Subject::Project(id) => changes.project(id),
-            Subject::User(_) => {}
-            Subject::Memberships(id) => {
+            CheckedRecord::Namespace(id) => changes.group(id),
+            CheckedRecord::Project(id) => changes.project(id),
+            CheckedRecord::User(_) => {}
+            CheckedRecord::Memberships(id) => {
                 let listed = tables.members.get(&id).into_iter().flatten().cloned();
                 for row in listed.chain(intent_log::rows_of_member(env, id)?) {
                     changes.member_row(row.key());
@@ -59,10 +60,10 @@ impl Subject {
         Ok(())
     }
 
-    /// Its path, if the record is there.
+    /// The path of the record; `None` if the record or the path is absent.
     fn path(self, env: &Env) -> Result<Option<PresentPath>, StoreError> {
         Ok(match self {
-            Subject::Namespace(id) => {
+            CheckedRecord::Namespace(id) => {
                 store::read::<NamespaceRecord>(env, &Key::Namespace(id))?.map(|record| PresentPath {
                     parent_id: record.parent_id,
                     owner: PathOwner::Namespace(id),
@@ -70,18 +71,20 @@ impl Subject {
                     segment: record.path,
                 })
             }
-            Subject::Project(id) => store::read::<ProjectRecord>(env, &Key::Project(id))?.map(|record| PresentPath {
-                parent_id: Some(record.namespace_id),
-                owner: PathOwner::Project(id),
-                incarnation: record.incarnation().clone(),
-                segment: record.path,
-            }),
-            Subject::Memberships(_) | Subject::User(_) => None,
+            CheckedRecord::Project(id) => {
+                store::read::<ProjectRecord>(env, &Key::Project(id))?.map(|record| PresentPath {
+                    parent_id: Some(record.namespace_id),
+                    owner: PathOwner::Project(id),
+                    incarnation: record.incarnation().clone(),
+                    segment: record.path,
+                })
+            }
+            CheckedRecord::Memberships(_) | CheckedRecord::User(_) => None,
         })
     }
 }
 
-/// The path in a record.
+/// The present path in a record.
 struct PresentPath {
     parent_id: Option<u64>,
     segment: String,
@@ -101,9 +104,8 @@ struct Tables {
 }
 
 impl Comparison {
-    /// The disagreements with a record. A record that a writer is about to change, or has changed before the catalog
-    /// follows, agrees.
-    pub fn problems(&self, env: &Env, subject: Subject) -> Result<Vec<String>, StoreError> {
+    /// The differences between the catalog and a record. While a writer's intent names the record, they are ignored.
+    pub fn problems(&self, env: &Env, subject: CheckedRecord) -> Result<Vec<String>, StoreError> {
         let mut problems = Vec::new();
         if let Some(PresentPath { parent_id, segment, owner, .. }) = subject.path(env)? {
             let position = TreePosition::of(env, subject, parent_id)?;
@@ -118,9 +120,9 @@ impl Comparison {
         }
         problems.extend(subject.missing_user(env)?);
         // Most records have no problem, and then the intents, which can be long, are not read.
-        let held = holders::problems(env, subject)?;
-        if !held.is_empty() && !subject.is_pending(env)? {
-            problems.extend(held);
+        let dangling = dangling_roles::problems(env, subject)?;
+        if !dangling.is_empty() && !subject.is_pending(env)? {
+            problems.extend(dangling);
         }
         if !self.is_in_catalog(env, subject)? {
             let was_pending = subject.is_pending(env)?;
@@ -132,17 +134,17 @@ impl Comparison {
         Ok(problems)
     }
 
-    /// Whether the catalog has the rows of this record, and no others.
-    fn is_in_catalog(&self, env: &Env, subject: Subject) -> Result<bool, StoreError> {
+    /// Whether the catalog has exactly the rows of this record.
+    fn is_in_catalog(&self, env: &Env, subject: CheckedRecord) -> Result<bool, StoreError> {
         let tables = self.tables(env)?;
         Ok(match subject {
-            Subject::Namespace(id) => row(&tables.namespaces, id) == intent_log::namespace_row(env, id)?.as_ref(),
-            Subject::Project(id) => row(&tables.projects, id) == intent_log::project_row(env, id)?.as_ref(),
-            Subject::Memberships(id) => {
-                let held = tables.members.get(&id).map(Vec::as_slice).unwrap_or_default();
-                held == intent_log::rows_of_member(env, id)?
+            CheckedRecord::Namespace(id) => row(&tables.namespaces, id) == intent_log::namespace_row(env, id)?.as_ref(),
+            CheckedRecord::Project(id) => row(&tables.projects, id) == intent_log::project_row(env, id)?.as_ref(),
+            CheckedRecord::Memberships(id) => {
+                let listed = tables.members.get(&id).map(Vec::as_slice).unwrap_or_default();
+                listed == intent_log::rows_of_member(env, id)?
             }
-            Subject::User(_) => true,
+            CheckedRecord::User(_) => true,
         })
     }
 
@@ -162,8 +164,8 @@ impl Comparison {
     }
 }
 
-/// Damage as a problem; other errors as they are.
-fn note<T>(report: &mut CheckReport, outcome: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+/// Records damage as a problem; passes other errors through.
+fn tolerate<T>(report: &mut CheckReport, outcome: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match outcome {
         Ok(value) => Ok(Some(value)),
         Err(StoreError::Corrupt { key, why }) => {

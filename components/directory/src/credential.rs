@@ -1,4 +1,4 @@
-//! How a request can carry a token.
+//! The forms in which a request can carry a token.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,7 @@ static JOB_TOKEN: HeaderName = HeaderName::from_static("job-token");
 static DEPLOY_TOKEN: HeaderName = HeaderName::from_static("deploy-token");
 static SUDO: HeaderName = HeaderName::from_static("sudo");
 
-/// Which credentials an area accepts.
+/// The credentials that an area accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AcceptedTokens {
     /// Personal tokens. Other forms are ignored.
@@ -23,13 +23,13 @@ pub enum AcceptedTokens {
     Repository,
 }
 
-/// A token as it was presented. It has no text form, so that it is never logged.
+/// A presented token. It has no text form, so it is never logged.
 pub(crate) struct Credential {
     pub kind: CredentialKind,
     pub token: Vec<u8>,
 }
 
-/// Where the token was presented, which limits the tokens that are accepted there.
+/// The place of the token in the request, which limits the accepted tokens.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CredentialKind {
     /// `PRIVATE-TOKEN`, `private_token`, `access_token`.
@@ -61,7 +61,7 @@ impl CredentialKind {
     }
 }
 
-/// The credential that decides; `None` if there is none. An empty one counts as absent.
+/// The credential that decides, if any. An empty one counts as absent.
 pub(crate) fn first(request: &Request, accepted: AcceptedTokens) -> Result<Option<Credential>, Error> {
     let params = request.params();
     let header = |name: &HeaderName| request.headers.get(name).map(|value| value.as_bytes().to_vec());
@@ -88,7 +88,7 @@ pub(crate) fn first(request: &Request, accepted: AcceptedTokens) -> Result<Optio
     basic(request, CredentialKind::Password)
 }
 
-/// A request with the headers of `request` except credentials, to which a credential from the body can be added.
+/// A request with the headers of `request` except credentials. A credential from the body can be added to it.
 pub fn without_credentials(request: &Request, method: Method) -> Request {
     let mut other = Request::new(method, "/");
     other.headers = request.headers.clone();
@@ -105,8 +105,8 @@ fn basic(request: &Request, kind: CredentialKind) -> Result<Option<Credential>, 
     Ok((!token.is_empty()).then_some(Credential { kind, token }))
 }
 
-/// 400 if a parameter that says who the caller is has another form than one value, as `sudo[]=`: the request would be
-/// answered as another caller's, or as an anonymous one.
+/// 400 if a parameter that identifies the caller has another form than one value, such as `sudo[]=`. Otherwise the
+/// request would be handled as another caller's, or as an anonymous one.
 pub(crate) fn check_forms(request: &Request, accepted: AcceptedTokens) -> Result<(), Error> {
     let params = request.params();
     let checks = Validation::new(&params);

@@ -1,7 +1,7 @@
-//! The default branch of a project's repository: the one that git has checked out in a clone.
+//! The default branch of a project's repository: the branch that git checks out in a clone.
 //!
-//! The area `suggestions` writes repositories, and reads this module's order of candidates. Other areas read the few of
-//! its records that the answer takes; its tests compare both.
+//! The area `suggestions` writes repositories, and uses this module's order of candidates. Other areas read the few
+//! records that they need; the area's tests compare both.
 
 use crate::project::Project;
 use kit::Env;
@@ -17,13 +17,13 @@ const PREFIX: &str = "suggestions/v1/";
 /// The longest name of a ref, in bytes.
 const MAX_REF_NAME: usize = 255;
 
-/// The value of a ref. A deleted one is `null`.
+/// The value of a ref. A deleted ref is `null`.
 #[derive(Deserialize)]
 struct RefRecord {
     lock: Option<RefLockRecord>,
 }
 
-/// A ref that is updated together with others.
+/// The lock of a ref that is updated together with other refs.
 #[derive(Deserialize)]
 struct RefLockRecord {
     transaction: String,
@@ -45,16 +45,16 @@ struct NamesRecord {
     creating: BTreeMap<String, IgnoredAny>,
 }
 
-/// Names of refs, `heads/main`, of which the first one that is there is the default branch; if none is, any branch.
-/// `configured` is the branch that the project's record names, `imported` the ref that the imported repository had
-/// checked out.
+/// Names of refs such as `heads/main`. The first existing ref is the default branch. If all are missing, any branch is.
+/// `configured` is the branch in the project's record. `imported` is the ref that the imported repository had checked
+/// out.
 pub fn candidates(configured: Option<&str>, imported: Option<String>) -> impl Iterator<Item = String> {
     let configured = configured.map(|branch| format!("heads/{branch}"));
     configured.into_iter().chain(imported).chain(["heads/main".into(), "heads/master".into()])
 }
 
-/// The default branch; of an empty repository the one that the project's record names. 1 read if that is there; else 1
-/// for the names, and 1 for each candidate.
+/// The default branch; for an empty repository the branch in the project's record. 1 read if that branch exists.
+/// Otherwise 1 more for the names, and 1 for each candidate.
 pub fn find(env: &Env, project: &Project) -> Result<Option<String>, StoreError> {
     let repository = Repository::of(env, project);
     let branch = |name: &str| name.strip_prefix("heads/").map(str::to_owned);
@@ -67,7 +67,7 @@ pub fn find(env: &Env, project: &Project) -> Result<Option<String>, StoreError> 
     let key = format!("{PREFIX}branches/{}", repository.id);
     let Some(names) = env.store.get(&key)? else { return Ok(configured.map(str::to_owned)) };
     let corrupt = |why| StoreError::corrupt(&key, why);
-    // A repository may have many names, and few need be looked at.
+    // A repository may have many names, and few must be read.
     let HeadRecord { default } = serde_json::from_slice(&names).map_err(corrupt)?;
     for name in candidates(None, default) {
         if repository.has(&name)? {
@@ -86,7 +86,7 @@ pub fn find(env: &Env, project: &Project) -> Result<Option<String>, StoreError> 
 
 struct Repository<'a> {
     env: &'a Env,
-    /// As keys have it: the project's id, and the incarnation of one whose id a deleted project had.
+    /// The id in keys: the project's id, and the incarnation unless it is the first one.
     id: String,
 }
 
@@ -97,7 +97,7 @@ impl<'a> Repository<'a> {
         Repository { env, id: format!("{}{later}", project.id) }
     }
 
-    /// Whether a ref is there. 1 read, and 1 for one that is updated together with others.
+    /// Whether a ref exists. 1 read, and 1 more for a ref with a lock.
     fn has(&self, name: &str) -> Result<bool, StoreError> {
         if name.len() > MAX_REF_NAME {
             return Ok(false);

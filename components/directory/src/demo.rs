@@ -1,5 +1,5 @@
-//! Whether the store has the demo of `hexad up --demo`. The record is in the store, so that a copy of the store, and
-//! every host that shares it, knows.
+//! The state of the demo of `hexad up --demo`. Its record is in the store, so every host that shares the store, and
+//! every copy of it, has the state.
 
 use crate::catalog;
 use crate::dependents::finish_interrupted;
@@ -10,11 +10,11 @@ use kit::store::StoreError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// How far the demo is loaded.
+/// The progress of loading the demo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DemoState {
-    /// Written before the demo's first record. The next host that is asked for the demo finishes it.
+    /// Written before the demo's first record. The next host that is asked to load the demo finishes it.
     Loading,
     Loaded,
 }
@@ -24,10 +24,10 @@ pub(crate) struct DemoRecord {
     state: DemoState,
 }
 
-/// Why the demo is not loaded, or the failure of the store.
+/// The reason why the demo is not loaded.
 #[derive(Debug)]
 pub enum DemoError {
-    /// The store has this record.
+    /// The store has this other record.
     Occupied(String),
     Store(StoreError),
 }
@@ -38,13 +38,13 @@ impl From<StoreError> for DemoError {
     }
 }
 
-/// Begins to load the demo, or goes on with it. `demo` has the [names](names) of the demo's records. The store must be
-/// empty at first, and have records of the demo only if its loading was interrupted. Earlier builds recorded nothing:
-/// where all groups, projects and users of the demo are, it is loaded.
+/// Begins or continues to load the demo. `demo` has the [names](names) of the demo's records. The store must be empty
+/// at first. It may have records of the demo only if loading was interrupted. Earlier builds recorded no state: if all
+/// groups, projects and users of the demo exist, the demo counts as loaded.
 pub fn begin(env: &Env, demo: &BTreeSet<String>) -> Result<DemoState, DemoError> {
     let recorded = state(env)?;
     match begin_from(env, demo, recorded) {
-        // Another host has begun meanwhile, and the records are those that it has written.
+        // Another host has begun meanwhile and has written the records.
         Err(DemoError::Occupied(_)) if recorded.is_none() && state(env)?.is_some() => {
             begin_from(env, demo, state(env)?)
         }
@@ -76,7 +76,7 @@ fn begin_from(env: &Env, demo: &BTreeSet<String>, recorded: Option<DemoState>) -
         }
     };
     let reached = advance(env, state)?;
-    // Others may have written since the names were read, and see the demo's record from now on.
+    // Other writers may have written since the names were read. From now on they see the demo's record.
     match reached == DemoState::Loading && recorded.is_none() {
         true => match names(env)?.difference(demo).next() {
             Some(other) => Err(DemoError::Occupied(other.clone())),
@@ -86,7 +86,7 @@ fn begin_from(env: &Env, demo: &BTreeSet<String>, recorded: Option<DemoState>) -
     }
 }
 
-/// A key of the tree. The catalog, from which [`names`] are read, may have lost its row.
+/// A key of a user, namespace or project. The catalog, which [`names`] uses, may have lost its row.
 fn any_record(env: &Env) -> Result<Option<String>, StoreError> {
     for kind in ["user/", "namespace/", "project/"] {
         if let Some(key) = env.store.list(&format!("{}{kind}", record_cache::PREFIX), "", 1)?.into_iter().next() {
@@ -101,7 +101,7 @@ pub fn finish(env: &Env) -> Result<DemoState, StoreError> {
     advance(env, DemoState::Loaded)
 }
 
-/// Another host may have finished it.
+/// Records a state, unless another host has finished loading.
 fn advance(env: &Env, state: DemoState) -> Result<DemoState, StoreError> {
     let mut reached = state;
     store::update(env, &Key::Demo, |current: Option<DemoRecord>| {
@@ -112,8 +112,8 @@ fn advance(env: &Env, state: DemoState) -> Result<DemoState, StoreError> {
     Ok(reached)
 }
 
-/// The users, groups, projects, settings and features of the store, as `user 1 (root)`, `group 5 (acme)`,
-/// `project 7 (acme/site)`, `setting license`, `feature dark`.
+/// The users, groups, projects, settings and features of the store, as `user 1 (root)`, `group 5 (acme)`, `project 7
+/// (acme/site)`, `setting license`, `feature dark`.
 fn names(env: &Env) -> Result<BTreeSet<String>, StoreError> {
     finish_interrupted(env)?;
     let catalog = catalog::read(env)?;
@@ -133,7 +133,7 @@ fn names(env: &Env) -> Result<BTreeSet<String>, StoreError> {
     Ok(names)
 }
 
-/// Whether the users, groups and projects of the demo are all stored.
+/// Whether all users, groups and projects of the demo are stored.
 fn has_tree(stored: &BTreeSet<String>, demo: &BTreeSet<String>) -> bool {
     let mut tree = demo.iter().filter(|name| !name.starts_with("setting ") && !name.starts_with("feature ")).peekable();
     tree.peek().is_some() && tree.all(|name| stored.contains(name))

@@ -1,11 +1,10 @@
 //! The dependents of a user, a group or a project, which are deleted or moved with it.
 //!
-//! No record names its dependents; the [`catalog`] does. So the caller logs the change in the intent log
-//! first, which adds the dependents to it, and commits what it has changed before that. A dependent is
-//! deleted only if its record still says that it is one.
+//! No record names its dependents; the [`catalog`] does. So the caller first commits earlier changes and logs an
+//! intent, which adds the dependents. A dependent is deleted only if its record still names the deleted record.
 
 use crate::catalog::dangling::{Dangling, DeletedRecords};
-use crate::catalog::intent_log::{DanglingRows, IntentLog};
+use crate::catalog::intent_log::{DanglingPolicy, IntentLog};
 use crate::catalog::{self, Catalog};
 use crate::feature::{self, Actor};
 use crate::member::{self, Source};
@@ -24,8 +23,7 @@ pub fn delete_project(env: &Env, id: u64) -> Result<(), StoreError> {
     delete_project_of(env, &*catalog::read(env)?, id)
 }
 
-/// Deletes a group, everything below it, the roles of its members, its invitations into others, and its gates
-/// of features.
+/// Deletes a group, everything below it, the roles of its members, its invitations, and its gates of features.
 pub fn delete_group(env: &Env, id: u64) -> Result<(), StoreError> {
     let catalog = catalog::read(env)?;
     if catalog.namespace(id).is_none_or(|namespace| namespace.is_group()) {
@@ -35,7 +33,7 @@ pub fn delete_group(env: &Env, id: u64) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Deletes a user, their roles, gates of features and personal tokens, and their personal namespace with its projects.
+/// Deletes a user with roles, gates of features, personal tokens, and the personal namespace with its projects.
 pub fn delete_user(env: &Env, id: u64) -> Result<(), StoreError> {
     let catalog = catalog::read(env)?;
     if let Some(user) = user::by_id(env, id)? {
@@ -47,77 +45,78 @@ pub fn delete_user(env: &Env, id: u64) -> Result<(), StoreError> {
     token::delete_of_former(env, id)
 }
 
-/// Removes the deleted ones among these actors from the gates of all features, and returns them; with an incarnation,
-/// also an actor that is another one by now. A writer that has stored a gate calls this, and so does one that has
-/// deleted an actor: each waits until others see its write, so that of two at the same time the one that looks last
-/// finds the other's write. 2 reads, and 1 for each actor.
+/// Removes deleted actors from the gates of all features and returns them. With an incarnation, an actor also counts as
+/// deleted if another incarnation has its id now. 2 reads, and 1 for each actor.
+///
+/// A writer calls this after it has stored a gate or deleted an actor. Each waits until others see its write. So of two
+/// concurrent writers the later one finds the other's write.
 pub fn close_gates_of_deleted(
     env: &Env,
     actors: impl IntoIterator<Item = (Actor, Option<Incarnation>)>,
 ) -> Result<BTreeSet<Actor>, StoreError> {
     store::read_barrier(env, &Key::Features)?;
-    let mut gone = BTreeSet::new();
+    let mut deleted_actors = BTreeSet::new();
     for (actor, incarnation) in actors {
         let existence = match actor {
             Actor::User(id) => user::existence(env, id),
             Actor::Group(id) => namespace::existence(env, id),
             Actor::Project(id) => project::existence(env, id),
         };
-        let is_gone = match existence {
-            // It is not known to be.
+        let is_deleted = match existence {
+            // Such an actor is not known to be deleted.
             Ok(Existence::Unknown) | Err(StoreError::Corrupt { .. }) => false,
             Ok(Existence::Deleted) => true,
             Ok(Existence::Present(present)) => incarnation.is_some_and(|incarnation| incarnation != present),
             Err(error) => return Err(error),
         };
-        if is_gone {
-            gone.insert(actor);
+        if is_deleted {
+            deleted_actors.insert(actor);
         }
     }
-    if !gone.is_empty() {
-        feature::forget_actors(env, &gone)?;
+    if !deleted_actors.is_empty() {
+        feature::forget_actors(env, &deleted_actors)?;
     }
-    Ok(gone)
+    Ok(deleted_actors)
 }
 
-/// Updates the catalog to the changes of other writers: a killed writer does not do that any more, and lists would stay
+/// Updates the catalog to the changes of other writers. A killed writer does not update it, and lists would stay
 /// outdated until the next change. 1 read if no change is logged.
 pub(crate) fn finish_interrupted(env: &Env) -> Result<(), StoreError> {
     match IntentLog::of_others(env).and_then(|others| others.commit(env)) {
-        // The catalog has the readable part of a damaged store; the damage is reported where it is met.
+        // The catalog has the readable part of a damaged store. The damage is reported elsewhere.
         Err(StoreError::Corrupt { .. }) => Ok(()),
         finished => finished,
     }
 }
 
 impl IntentLog {
-    /// Updates the catalog to the present records, those of other writers' intents included. Groups and projects that
-    /// were put below groups and users while these were deleted are deleted first, and so are roles and invitations
-    /// that were stored meanwhile, or afterwards.
+    /// Updates the catalog to the present records, including the records in other writers' intents. Before that, it
+    /// deletes groups and projects that writers put below groups and users during their deletion. It also deletes roles
+    /// and invitations that were stored during or after the deletion.
     pub fn commit(self, env: &Env) -> Result<(), StoreError> {
-        delete_late(env, self.latecomers(env)?.into())?;
+        delete_dangling(env, self.late_children(env)?.into())?;
         loop {
-            let dangling = self.update_catalog(env, DanglingRows::Refused)?;
+            let dangling = self.update_catalog(env, DanglingPolicy::Refuse)?;
             if dangling.is_empty() {
                 return Ok(());
             }
-            match delete_late(env, dangling) {
+            match delete_dangling(env, dangling) {
                 // Other writers' changes must not wait for the repair of a dependent that cannot be read.
-                Err(StoreError::Corrupt { .. }) => return self.update_catalog(env, DanglingRows::Listed).map(drop),
+                Err(StoreError::Corrupt { .. }) => return self.update_catalog(env, DanglingPolicy::Keep).map(drop),
                 deleted => deleted?,
             }
         }
     }
 }
 
-/// Deletes dependents of deleted records that still are such: groups and projects right below deleted namespaces with
-/// everything below them, roles, and invitations.
-pub(crate) fn delete_late(env: &Env, late: Dangling) -> Result<(), StoreError> {
+/// Deletes these dependents if they still depend on deleted records: groups and projects directly below deleted
+/// namespaces with everything below them, roles, and invitations.
+pub(crate) fn delete_dangling(env: &Env, late: Dangling) -> Result<(), StoreError> {
     if late.is_empty() {
         return Ok(());
     }
     let deletion = IntentLog::begin(env, late.changes())?;
-    end_late(env, &late)?;
+    remove_dangling(env, &late)?;
     let catalog = catalog::read(env)?;
     for id in late.orphans.deleted_projects() {
         if let Some(parent) = deleted(env, project::namespace_of(env, id)?)? {
@@ -133,8 +132,8 @@ pub(crate) fn delete_late(env: &Env, late: Dangling) -> Result<(), StoreError> {
     deletion.commit(env)
 }
 
-/// Ends roles and invitations that belong to deleted records, as far as they still do.
-pub(crate) fn end_late(env: &Env, late: &Dangling) -> Result<(), StoreError> {
+/// Removes these roles and invitations if they still belong to deleted records.
+pub(crate) fn remove_dangling(env: &Env, late: &Dangling) -> Result<(), StoreError> {
     let mut is_deleted = DeletedRecords::default();
     for (source, user_id) in &late.roles {
         if is_deleted.user(env, *user_id)? || is_deleted.source(env, *source)? {
@@ -143,17 +142,17 @@ pub(crate) fn end_late(env: &Env, late: &Dangling) -> Result<(), StoreError> {
     }
     for (inviting, invited) in &late.invitations {
         if is_deleted.source(env, Source::Group(*invited))? {
-            withdraw_share(env, *inviting, *invited)?;
+            remove_share(env, *inviting, *invited)?;
         }
     }
     Ok(())
 }
 
 /// Removes the invitation of a group.
-fn withdraw_share(env: &Env, inviting: Source, invited: u64) -> Result<(), StoreError> {
+fn remove_share(env: &Env, inviting: Source, invited: u64) -> Result<(), StoreError> {
     match inviting {
-        Source::Group(id) => namespace::withdraw_share(env, id, invited),
-        Source::Project(id) => project::withdraw_share(env, id, invited),
+        Source::Group(id) => namespace::remove_share(env, id, invited),
+        Source::Project(id) => project::remove_share(env, id, invited),
     }
 }
 
@@ -163,7 +162,7 @@ fn deleted(env: &Env, namespace: Option<u64>) -> Result<Option<BTreeSet<u64>>, S
     Ok((namespace::existence(env, id)? == Existence::Deleted).then(|| [id].into()))
 }
 
-/// Creates or replaces a group. Moving one moves everything below it, which the catalog must know by then.
+/// Creates or replaces a group. Moving a group moves everything below it, which the catalog must already have.
 pub fn save_group(env: &Env, new: NewGroup) -> Result<(), SaveError> {
     let moves_below = new.parent_id.map_or(Ok(false), |parent_id| namespace::is_elsewhere(env, new.id, parent_id))?;
     let height = if moves_below { height(&*catalog::read(env)?, new.id) } else { 1 };
@@ -177,8 +176,7 @@ fn height(catalog: &Catalog, id: u64) -> usize {
     (lowest + 1).saturating_sub(group.lineage().count())
 }
 
-/// Creates or replaces a user and their personal namespace. If the namespace gets another id, its projects
-/// move with it.
+/// Creates or replaces a user and the personal namespace. If the namespace gets another id, its projects move with it.
 pub fn save_user(env: &Env, new: NewUser) -> Result<(), SaveError> {
     user::save_with(env, new, |former, present| {
         let catalog = catalog::read(env)?;
@@ -187,7 +185,7 @@ pub fn save_user(env: &Env, new: NewUser) -> Result<(), SaveError> {
     })
 }
 
-/// Deletes everything below a namespace: the deepest first, so that an interrupted deletion can be repeated.
+/// Deletes everything below a namespace, the deepest first, so that an interrupted deletion can be repeated.
 fn delete_below(env: &Env, catalog: &Catalog, id: u64) -> Result<(), StoreError> {
     let Some(namespace) = catalog.namespace(id) else { return Ok(()) };
     let mut parents = BTreeSet::from([id]);
@@ -207,47 +205,47 @@ fn delete_below(env: &Env, catalog: &Catalog, id: u64) -> Result<(), StoreError>
 }
 
 fn delete_project_of(env: &Env, catalog: &Catalog, id: u64) -> Result<(), StoreError> {
-    end_project(env, catalog, id)?;
+    detach_project(env, catalog, id)?;
     project::delete(env, id)?;
     close_gates_of_deleted(env, [(Actor::Project(id), None)]).map(drop)
 }
 
 fn delete_group_alone(env: &Env, catalog: &Catalog, id: u64) -> Result<(), StoreError> {
-    end_group(env, catalog, id)?;
+    detach_group(env, catalog, id)?;
     namespace::delete_group(env, id)?;
     close_gates_of_deleted(env, [(Actor::Group(id), None)]).map(drop)
 }
 
-/// Deletes a project with the namespace that it is in, unless another writer has moved it elsewhere meanwhile.
+/// Deletes a project with its namespace, unless another writer has moved it elsewhere meanwhile.
 fn delete_project_in(env: &Env, catalog: &Catalog, id: u64, namespaces: &BTreeSet<u64>) -> Result<(), StoreError> {
-    end_project(env, catalog, id)?;
+    detach_project(env, catalog, id)?;
     project::delete_in(env, id, namespaces)?;
     close_gates_of_deleted(env, [(Actor::Project(id), None)]).map(drop)
 }
 
-/// The same of a group.
+/// Deletes a group with its parent, unless another writer has moved it elsewhere meanwhile.
 fn delete_group_in(env: &Env, catalog: &Catalog, id: u64, parents: &BTreeSet<u64>) -> Result<(), StoreError> {
-    end_group(env, catalog, id)?;
+    detach_group(env, catalog, id)?;
     namespace::delete_group_in(env, id, parents)?;
     close_gates_of_deleted(env, [(Actor::Group(id), None)]).map(drop)
 }
 
-/// Removes the memberships and feature gates of a project that is about to be deleted.
-fn end_project(env: &Env, catalog: &Catalog, id: u64) -> Result<(), StoreError> {
-    end_memberships(env, catalog, Source::Project(id))?;
+/// Removes the memberships and feature gates of a project before its deletion.
+fn detach_project(env: &Env, catalog: &Catalog, id: u64) -> Result<(), StoreError> {
+    remove_memberships(env, catalog, Source::Project(id))?;
     feature::forget_actor(env, Actor::Project(id))
 }
 
-/// The same of a group.
-fn end_group(env: &Env, catalog: &Catalog, id: u64) -> Result<(), StoreError> {
-    end_memberships(env, catalog, Source::Group(id))?;
+/// Removes the memberships, feature gates and invitations of a group before its deletion.
+fn detach_group(env: &Env, catalog: &Catalog, id: u64) -> Result<(), StoreError> {
+    remove_memberships(env, catalog, Source::Group(id))?;
     feature::forget_actor(env, Actor::Group(id))?;
     let (groups, projects) = catalog.inviting(id);
-    groups.iter().try_for_each(|inviting| namespace::withdraw_share(env, *inviting, id))?;
-    projects.iter().try_for_each(|inviting| project::withdraw_share(env, *inviting, id))
+    groups.iter().try_for_each(|inviting| namespace::remove_share(env, *inviting, id))?;
+    projects.iter().try_for_each(|inviting| project::remove_share(env, *inviting, id))
 }
 
-fn end_memberships(env: &Env, catalog: &Catalog, source: Source) -> Result<(), StoreError> {
+fn remove_memberships(env: &Env, catalog: &Catalog, source: Source) -> Result<(), StoreError> {
     let mut users = Vec::new();
     catalog.members(env, &[source], |member| users.push(member.user_id))?;
     users.iter().try_for_each(|user_id| member::save(env, *user_id, &[(source, None)].into()))

@@ -1,4 +1,4 @@
-//! Feature flags: for whom each is switched on.
+//! Feature flags and their gates.
 
 pub use crate::model::feature::{Actor, FeatureGates, FeatureState};
 
@@ -9,20 +9,19 @@ use kit::store::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// The bound of all features together, in bytes of JSON: they are one record.
+/// The most bytes of JSON of all features together, which are one record.
 const MAX_BYTES: usize = 256 * 1024;
 
 /// The gates of features, by name.
 pub type Features = BTreeMap<String, FeatureGates>;
 
-/// Whether a feature is on for `actor`, or without one, for all callers. 1 read. A feature without
-/// a record is off.
+/// Whether a feature is on for `actor`; without an actor, for all callers. 1 read. A feature without a record is off.
 pub fn is_enabled(env: &Env, name: &str, actor: Option<Actor>) -> Result<bool, StoreError> {
     let features = all(env)?;
     Ok(is_enabled_in(&features, env, name, actor))
 }
 
-/// The same for features that were read before.
+/// Like [`is_enabled`], for features that were already read.
 pub fn is_enabled_in(features: &Features, env: &Env, name: &str, actor: Option<Actor>) -> bool {
     let chance = || {
         let mut random = [0; 8];
@@ -57,13 +56,13 @@ pub fn save(env: &Env, name: &str, change: impl Fn(&mut FeatureGates)) -> Result
     Ok(saved)
 }
 
-/// Removes a deleted user, group or project from the gates of all features, so that they are not on for the
-/// next one with its id. 1 read.
+/// Removes a deleted user, group or project from the gates of all features. So they are off for the next record with
+/// its id. 1 read.
 pub(crate) fn forget_actor(env: &Env, actor: Actor) -> Result<(), StoreError> {
     forget_actors(env, &[actor].into())
 }
 
-/// The same of several.
+/// Like [`forget_actor`], for several actors.
 pub fn forget_actors(env: &Env, actors: &BTreeSet<Actor>) -> Result<(), StoreError> {
     let actors: BTreeSet<String> = actors.iter().map(Actor::to_string).collect();
     if !all(env)?.values().any(|gates| !gates.actors.is_disjoint(&actors)) {

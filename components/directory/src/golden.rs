@@ -1,5 +1,4 @@
-//! Stored records of format 1, as they were first written. Every build must read them and write the
-//! same bytes.
+//! Stored records of format 1, as they were first written. Every build must read them and write the same bytes.
 
 mod catalog;
 

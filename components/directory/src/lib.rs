@@ -1,17 +1,17 @@
 //! Records that several areas read: users, tokens, groups, projects, members, settings, features.
 //!
-//! Every area authenticates ([`caller`]) and authorizes ([`access`]) its callers here, and looks up the record that a
-//! path or id names ([`project`], [`namespace`], [`user`]). Only the admin component writes, except when a token was
-//! used last and how many invalid ones an address has sent, which every area records.
+//! Every area authenticates ([`caller`]) and authorizes ([`access`]) its callers here, and looks up the record of a
+//! path or id ([`project`], [`namespace`], [`user`]). Only the admin component writes, with two exceptions. Every area
+//! records when a token was last used, and how many invalid tokens an address has sent.
 //!
 //! | key, below `directory/v1/` | record |
 //! |---|---|
 //! | `user/<id>` | user |
 //! | `token/<SHA-256 of the token, hex>` | token: its subject, scopes, expiry |
 //! | `tokens/<user id>` | the user's personal tokens: number, fingerprint, description, creation |
-//! | `tokens/migration` | how far tokens that are older than `tokens/…` are listed there |
-//! | `token-use/v1/<fingerprint>`, beside `directory/` | when the token was used last; every area writes it |
-//! | `token-use/v1/refused/<slot>` | counts of invalid credentials by address, which every area writes ([`kit::rate_limit`]) |
+//! | `tokens/migration` | progress of listing tokens that are older than `tokens/…` |
+//! | `token-use/v1/<fingerprint>`, beside `directory/` | the token's last use; every area writes it |
+//! | `token-use/v1/refused/<slot>` | counts of invalid credentials by address; every area writes it ([`kit::rate_limit`]) |
 //! | `token-use/v1/rate/<limit>/<slot>` | counts of writes by user, and of records by address ([`request_limits`]) |
 //! | `namespace/<id>` | group, or personal namespace of a user; names its parent by id |
 //! | `project/<id>` | project; names its namespace by id |
@@ -21,9 +21,9 @@
 //! | `features` | gates of every feature, by name |
 //! | `demo` | whether the demo is loaded, or being loaded |
 //! | `catalog` | the revision of the catalog, a copy of the records above for lists and counts |
-//! | `catalog/blob/<id>` | a part of it (immutable) |
+//! | `catalog/blob/<id>` | a part of the catalog (immutable) |
 //! | `catalog/changes` | intents: changes that may not be in the catalog yet |
-//! | `gc/<run>/…` | marks of a run of [`kit::gc`] or [`kit::fsck`], while it goes on (immutable) |
+//! | `gc/<run>/…` | marks of a run of [`kit::gc`] or [`kit::fsck`], until it ends (immutable) |
 //!
 //! | question | reads |
 //! |---|---|
@@ -33,19 +33,24 @@
 //! | what is the caller's role here? | 1 for all questions of a request; more only for invited groups |
 //! | settings; is this feature on? | 1 |
 //! | users, projects, namespaces and roles, by an instance that read the same records before ([`record_cache`]) | 1 for all questions of a request |
-//! | everything about all namespaces and projects, their tree, what a caller may see | 1, and the parts that changed since this instance last asked |
+//! | everything about all namespaces and projects, their tree, what a caller may see | 1, and the parts that changed since this instance last read them |
 //!
-//! Each record is a root of its own, so an import can be repeated and interrupted anywhere. No fact
-//! is stored twice except in the [`catalog`], which is derived from the records and never used to
-//! authenticate: full paths and inherited roles are computed from parent to parent on demand, so
-//! renaming or moving a group is one write and records cannot disagree.
-//! Deliberately absent: URLs, and every answer except the ones to failed authentication and for a moved project.
+//! Each record is a separate root, so an import can be repeated and interrupted anywhere. No fact is stored twice
+//! except in the [`catalog`], which is derived from the records and never used to authenticate. Full paths and
+//! inherited roles are computed from parent to parent on demand. So renaming or moving a group takes one write, and
+//! records cannot disagree. Deliberately absent: URLs, and responses except for failed authentication and for a moved
+//! project.
 //!
-//! Each layer uses only those before it: plain values (`model`, `glob`, [`service_url`]); keys and stored records
-//! (`store`); look-ups and changes ([`path`], [`namespace`], [`project`], [`user`], [`member`],
-//! [`token`], [`feature`], [`setting`], [`default_branch`]); authentication ([`caller`]); authorization ([`access`],
-//! [`protection`]); the [`catalog`] with what a caller may do in all of it; the [`record_cache`];
-//! [`reauthorization`]; and the [`dependents`] of deleted and moved records; whether the [`demo`] is there.
+//! Each layer uses only earlier layers:
+//! - plain values (`model`, `glob`, [`service_url`]);
+//! - keys and stored records (`store`);
+//! - look-ups and changes ([`path`], [`namespace`], [`project`], [`user`], [`member`], [`token`], [`feature`],
+//!   [`setting`], [`default_branch`]);
+//! - authentication ([`caller`]);
+//! - authorization ([`access`], [`protection`]);
+//! - the [`catalog`] with a caller's access to all of it;
+//! - the [`record_cache`], [`reauthorization`], the [`dependents`] of deleted and moved records, and the state of the
+//!   [`demo`].
 
 pub mod access;
 pub mod caller;

@@ -14,14 +14,14 @@ pub fn of_user(env: &Env, user_id: u64) -> Result<Memberships, StoreError> {
     Ok(record.map(Memberships::from).unwrap_or_default())
 }
 
-/// The same, which an instance decodes once.
+/// Like [`of_user`]; an instance decodes the memberships once.
 pub(crate) fn shared_of_user(env: &Env, user_id: u64) -> Result<Rc<Memberships>, StoreError> {
     let memberships = store::read_cached(env, &Key::Memberships(user_id), MembershipsRecord::into)?;
     Ok(memberships.unwrap_or_default())
 }
 
-/// Changes memberships of a user. Neither the user nor the sources need be known yet: a membership
-/// of a group or project that does not exist gives no rights.
+/// Changes memberships of a user. The user and the sources may be unknown: a membership of a group or project without a
+/// record gives no rights.
 pub fn save(env: &Env, user_id: u64, changes: &MembershipChanges) -> Result<(), StoreError> {
     store::update(env, &Key::Memberships(user_id), |current: Option<MembershipsRecord>| {
         let mut memberships = current.map(Memberships::from).unwrap_or_default();

@@ -9,7 +9,7 @@ use kit::Env;
 use kit::store::StoreError;
 use std::collections::BTreeSet;
 
-/// The namespace with this id. One read for each level. A group below itself, or deeper than imports allow, is not part
+/// The namespace with this id. 1 read for each level. A group below itself, or deeper than imports allow, is not part
 /// of the tree; `hexad fsck` reports it.
 pub fn by_id(env: &Env, id: u64) -> Result<Option<Namespace>, StoreError> {
     let mut records = Vec::new();
@@ -18,7 +18,7 @@ pub fn by_id(env: &Env, id: u64) -> Result<Option<Namespace>, StoreError> {
         if records.len() > MAX_DEPTH {
             return Ok(None);
         }
-        // Everything below a deleted namespace is deleted with it.
+        // Everything below a deleted namespace is deleted too.
         let Some(record) = store::read::<NamespaceRecord>(env, &Key::Namespace(id))? else {
             return Ok(None);
         };
@@ -30,8 +30,8 @@ pub fn by_id(env: &Env, id: u64) -> Result<Option<Namespace>, StoreError> {
     Ok(records.into_iter().rev().fold(None, above))
 }
 
-/// The namespace named by an id (all digits) or by a full path in any letter case. By path, two
-/// reads for each level. A former path leads to no namespace.
+/// The namespace with this id (all digits) or full path, in any letter case. By path, 2 reads for each level. A former
+/// path leads to no namespace.
 pub fn find(env: &Env, id_or_path: &str) -> Result<Option<Namespace>, StoreError> {
     match Identifier::parse(id_or_path) {
         Identifier::Id(id) => by_id(env, id),
@@ -40,7 +40,7 @@ pub fn find(env: &Env, id_or_path: &str) -> Result<Option<Namespace>, StoreError
     }
 }
 
-/// The same as [`find`] for groups only.
+/// Like [`find`], for groups only.
 pub fn find_group(env: &Env, id_or_path: &str) -> Result<Option<Namespace>, StoreError> {
     Ok(find(env, id_or_path)?.filter(Namespace::is_group))
 }
@@ -49,14 +49,14 @@ pub fn find_group(env: &Env, id_or_path: &str) -> Result<Option<Namespace>, Stor
 pub(crate) fn by_path(env: &Env, path: &str) -> Result<Option<Namespace>, StoreError> {
     let mut resolution = Resolution::default();
     for segment in path.split('/') {
-        if !resolution.enter(env, segment)? || resolution.moved {
+        if !resolution.enter(env, segment)? || resolution.is_former {
             return Ok(None);
         }
     }
     Ok(resolution.namespace)
 }
 
-/// The namespace whose present or former path is `path`, and whether it is a former one.
+/// The namespace whose present or former path is `path`, and whether the path is a former one.
 pub(crate) fn by_present_or_former_path(env: &Env, path: &str) -> Result<Option<(Namespace, bool)>, StoreError> {
     let mut resolution = Resolution::default();
     for segment in path.split('/') {
@@ -64,8 +64,8 @@ pub(crate) fn by_present_or_former_path(env: &Env, path: &str) -> Result<Option<
             return Ok(None);
         }
     }
-    let moved = resolution.moved;
-    Ok(resolution.namespace.map(|namespace| (namespace, moved)))
+    let is_former = resolution.is_former;
+    Ok(resolution.namespace.map(|namespace| (namespace, is_former)))
 }
 
 /// A path that is being resolved, from the top level down.
@@ -73,13 +73,12 @@ pub(crate) fn by_present_or_former_path(env: &Env, path: &str) -> Result<Option<
 struct Resolution {
     /// The namespace that the segments so far lead to; `None` at the top.
     namespace: Option<Namespace>,
-    /// Whether one of them is a former path.
-    moved: bool,
+    /// Whether any of these segments is a former path.
+    is_former: bool,
 }
 
 impl Resolution {
-    /// Goes on by one segment; false if that leads to no namespace. 2 reads, and more for a former
-    /// path.
+    /// Resolves the next segment; false if it leads to no namespace. 2 reads, and more for a former path.
     fn enter(&mut self, env: &Env, segment: &str) -> Result<bool, StoreError> {
         let parent_id = self.namespace.as_ref().map(|namespace| namespace.id);
         let Some((PathOwner::Namespace(id), incarnation)) = path::owner(env, parent_id, segment)? else {
@@ -93,15 +92,15 @@ impl Resolution {
         } else if *record.incarnation() != incarnation {
             return Ok(false);
         } else {
-            self.moved = true;
+            self.is_former = true;
             self.namespace = by_id(env, id)?;
         }
         Ok(self.namespace.is_some())
     }
 }
 
-/// The id of the namespace right below `parent_id` (at the top, without one) whose present path is
-/// `segment`, in any letter case. 2 reads.
+/// The id of the namespace directly below `parent_id` (`None`: at the top) whose present path is `segment`, in any
+/// letter case. 2 reads.
 pub fn child(env: &Env, parent_id: Option<u64>, segment: &str) -> Result<Option<u64>, StoreError> {
     match path::owner(env, parent_id, segment)? {
         Some((owner @ PathOwner::Namespace(id), _)) if path::is_present_path(env, owner, parent_id, segment)? => {
@@ -111,25 +110,24 @@ pub fn child(env: &Env, parent_id: Option<u64>, segment: &str) -> Result<Option<
     }
 }
 
-/// The id of the namespace right above this one; `None` at the top, or if there is no such namespace. 1 read.
+/// The id of the namespace directly above this one; `None` at the top, or without a record. 1 read.
 pub(crate) fn parent_of(env: &Env, id: u64) -> Result<Option<u64>, StoreError> {
     Ok(store::read::<NamespaceRecord>(env, &Key::Namespace(id))?.and_then(|record| record.parent_id))
 }
 
-/// Whether there is a namespace with this id, or was one. 1 read.
+/// Whether a namespace with this id exists or existed. 1 read.
 pub(crate) fn existence(env: &Env, id: u64) -> Result<Existence, StoreError> {
     store::existence::<NamespaceRecord>(env, &Key::Namespace(id))
 }
 
-/// Whether a group with this id is there, and not right below `parent_id`. 1 read.
+/// Whether a group with this id exists, but not directly below `parent_id`. 1 read.
 pub fn is_elsewhere(env: &Env, id: u64, parent_id: u64) -> Result<bool, StoreError> {
     let record = store::read::<NamespaceRecord>(env, &Key::Namespace(id))?;
     Ok(record.is_some_and(|record| record.parent_id != Some(parent_id)))
 }
 
-/// Creates or replaces a group with `height` levels of groups, its own included ([`crate::dependents::save_group`]).
-/// Renaming or moving one moves everything below it, because paths are never stored: groups and projects name their
-/// parents by id.
+/// Creates or replaces a group with `height` levels of groups, including itself ([`crate::dependents::save_group`]). If
+/// it is renamed or moved, everything below it moves, because groups and projects name their parents by id.
 pub(crate) fn save_subtree(env: &Env, new: NewGroup, height: usize) -> Result<(), SaveError> {
     let (id, parent_id) = (new.id, new.parent_id);
     let check = || parent_id.map_or(Ok(()), |parent_id| check_parent(env, id, parent_id, height));
@@ -137,7 +135,7 @@ pub(crate) fn save_subtree(env: &Env, new: NewGroup, height: usize) -> Result<()
     save_checked(env, id, NamespaceRecord::group(new), None, check)
 }
 
-/// Whether a group with so many levels may be right below `parent_id`. A read for each level above.
+/// Refuses a parent if a group with `height` levels must not be directly below it. 1 read for each level above.
 fn check_parent(env: &Env, id: u64, parent_id: u64, height: usize) -> Result<(), SaveError> {
     let mut next = Some(parent_id);
     let mut depth = height;
@@ -159,14 +157,14 @@ fn check_parent(env: &Env, id: u64, parent_id: u64, height: usize) -> Result<(),
     Ok(())
 }
 
-/// Makes `new` the namespace at its path, unless its id belongs to a namespace of another kind or
-/// to another user. It may take the path from the namespace `former`.
+/// Makes `new` the namespace at its path, unless its id belongs to a namespace of another kind or to another user. It
+/// may take the path from the namespace `former`.
 pub(crate) fn save(env: &Env, id: u64, new: NamespaceRecord, former: Option<u64>) -> Result<(), SaveError> {
     save_checked(env, id, new, former, || Ok(()))
 }
 
-/// The same. A record that `check` refuses once it is written is withdrawn: of two writers that move groups below each
-/// other, the one that writes last sees both.
+/// Like [`save`]. `check` runs again after the write, and if it refuses the record, the write is undone. So if two
+/// writers move groups below each other, the later writer sees both.
 fn save_checked(
     env: &Env,
     id: u64,
@@ -177,7 +175,7 @@ fn save_checked(
     let key = Key::Namespace(id);
     let is_foreign =
         |current: Option<&NamespaceRecord>| current.is_some_and(|current| current.owner_id != new.owner_id);
-    // Checked before the claim, so that a refused record claims nothing.
+    // Checked before the claim, so that a refused record claims no path.
     if is_foreign(store::read(env, &key)?.as_ref()) {
         return Err(InvalidRecord::NamespaceIdTaken(id).into());
     }
@@ -187,17 +185,17 @@ fn save_checked(
         true => Err(InvalidRecord::NamespaceIdTaken(id).into()),
         false => Ok(new.clone().of(incarnation)),
     })?;
-    // Two groups that are there can be moved below each other; of one that is new, the other's writer sees the record.
+    // Two existing groups can be moved below each other. The writer of a move below a new group sees the new record.
     if put.former().is_some_and(|former| former.parent_id != new.parent_id) {
         store::read_barrier(env, &key)?;
     }
     let checked = if put.is_change() { check() } else { Ok(()) };
     checked
         .and_then(|()| path::confirm(env, new.parent_id, &new.path, owner, put.incarnation()))
-        .map_err(|error| put.refuse(env, &key, error))
+        .map_err(|error| put.undo(env, &key, error))
 }
 
-/// Makes the path of a personal namespace lead to the one that takes its place under another path.
+/// Makes the path of a personal namespace lead to the user's next personal namespace, which has another path.
 pub(crate) fn take_former_path(env: &Env, former: u64, present: u64) -> Result<(), SaveError> {
     let Some(record) = store::read::<NamespaceRecord>(env, &Key::Namespace(former))? else { return Ok(()) };
     let Existence::Present(incarnation) = existence(env, present)? else { return Ok(()) };
@@ -209,8 +207,8 @@ pub(crate) fn take_former_path(env: &Env, former: u64, present: u64) -> Result<(
     path::confirm(env, None, &path, present, &incarnation)
 }
 
-/// Moves a group to the top level, where its path is `segment` from now on. False if another writer has moved it from
-/// below `parent_id` meanwhile. Refused if the path is taken.
+/// Moves a group to the top level, where its path becomes `segment`. False if another writer has moved it from below
+/// `parent_id` meanwhile. Refused if the path is taken.
 pub(crate) fn move_to_top(env: &Env, id: u64, parent_id: u64, segment: &str) -> Result<bool, SaveError> {
     let (key, owner) = (Key::Namespace(id), PathOwner::Namespace(id));
     path::claim(env, None, segment, owner, None)?;
@@ -236,7 +234,7 @@ pub(crate) fn delete_group(env: &Env, id: u64) -> Result<(), StoreError> {
     }
 }
 
-/// The same of a group that is deleted with its parent, unless another writer has moved it elsewhere meanwhile.
+/// Deletes the record of a group with its parent, unless another writer has moved the group elsewhere meanwhile.
 pub(crate) fn delete_group_in(env: &Env, id: u64, parents: &BTreeSet<u64>) -> Result<(), StoreError> {
     store::delete_if(env, &Key::Namespace(id), |record: &NamespaceRecord| {
         record.parent_id.is_some_and(|parent| parents.contains(&parent))
@@ -252,7 +250,7 @@ pub(crate) fn delete_personal(env: &Env, id: u64, owner: u64) -> Result<(), Stor
 }
 
 /// Removes the invitation of a group from a group.
-pub(crate) fn withdraw_share(env: &Env, id: u64, invited: u64) -> Result<(), StoreError> {
+pub(crate) fn remove_share(env: &Env, id: u64, invited: u64) -> Result<(), StoreError> {
     store::change(env, &Key::Namespace(id), |record: &mut NamespaceRecord| {
         record.shares.retain(|share| share.group_id != invited);
     })

@@ -1,12 +1,12 @@
 //! The tree of paths that users, groups and projects share.
 //!
-//! A path is resolved one segment at a time: the entry of a segment below a namespace names its
-//! owner by id. No full path is stored, so renaming a group is one write however much is below it.
-//! An entry is a present path only if the owner's record says so too; else it is a former one, which
-//! leads to the owner until another record claims it, but not to the next record with a deleted owner's id:
-//! the entry names the owner's incarnation. Resolving costs two reads a segment.
+//! A path is resolved one segment at a time, with 2 reads each. The entry of a segment below a namespace names its
+//! owner by id. No full path is stored, so renaming a group takes one write. An entry is a present path if the owner's
+//! record has the same path; otherwise it is a former path. A former path leads to the owner until another record
+//! claims it. It does not lead to the next record with a deleted owner's id, because the entry names the owner's
+//! incarnation.
 //!
-//! An entry stays when its owner is deleted: the path is free for the next record, and [`is_or_was_path`] knows it.
+//! An entry stays when its owner is deleted. The path is then free for the next record, and [`is_or_was_path`] is true.
 
 pub use crate::model::address::{Identifier, PathOwner, is_segment};
 
@@ -17,16 +17,16 @@ use kit::Env;
 use kit::root::{self, Decision};
 use kit::store::StoreError;
 
-/// Words below which every address is a page for people, so that it is not that of a namespace with such a path.
+/// First segments of the console's pages. The pages hide a namespace with such a path.
 const PAGES: [&str; 7] = ["admin", "analytics", "experiments", "issues", "merge_requests", "namespaces", "packages"];
 
-/// Whether the full path of a namespace or project begins with the word of a page.
+/// Whether the first segment of a full path is a page's.
 pub fn begins_like_page(full_path: &str) -> bool {
     full_path.split('/').next().is_some_and(|root| PAGES.contains(&root))
 }
 
-/// How often a writer challenges the owner of a path; more than once only if others do so too.
-const CHALLENGES: u32 = 20;
+/// The most challenges of a writer to the owner of a path. A second one is needed only if other writers challenge too.
+const MAX_CHALLENGES: u32 = 20;
 
 /// The present or former owner of `segment` below the namespace `parent_id`, and the incarnation to which a former path
 /// leads. `None` for a text that is no valid segment, and might be no valid key. 1 read.
@@ -42,21 +42,21 @@ pub(crate) fn owner(
     Ok(entry.map(|entry| (entry.owner(), entry.incarnation)))
 }
 
-/// Whether `segment` is or was the path of a record below the namespace `parent_id`, also of a deleted one. An entry
-/// that a repair has removed is `null` and counts, and so does one that cannot be read: a caller that protects former
-/// paths must not take either for a path that no group and no user had. 1 read.
+/// Whether `segment` is or was the path of a record below the namespace `parent_id`, even a deleted one. An entry that
+/// a repair removed is `null` and counts, as does an unreadable entry. A caller that protects former paths must not
+/// take these for unused paths. 1 read.
 pub fn is_or_was_path(env: &Env, parent_id: Option<u64>, segment: &str) -> Result<bool, StoreError> {
     Ok(is_segment(segment) && env.store.get(&Key::path(parent_id, segment).text())?.is_some())
 }
 
-/// Makes `owner` the owner of `segment` below the namespace `parent_id`. Refused while it is the
-/// present path of another, except of `former`, whose place `owner` takes.
+/// Makes `owner` the owner of `segment` below the namespace `parent_id`. Refused while it is the present path of
+/// another owner, except `former`, which `owner` replaces.
 ///
-/// The owner claims the path, then writes the record that says so, and then confirms the claim. Between the first two
-/// the entry looks like a former path, which another writer may take. That writer first leaves a challenge in the entry
-/// and looks at the owner's record once more before it replaces the entry; confirming removes the challenge, as does a
-/// writer that is refused. So of two writers that claim a path at the same time, either the second one sees the first
-/// one's record, or the first one cannot confirm.
+/// An owner claims a path, then writes its record with the path, then confirms the claim. Between the first two steps
+/// the entry looks like a former path, which another writer may take. The challenger first writes a challenge into the
+/// entry and reads the owner's record again. Only then it replaces the entry. The owner's confirmation removes the
+/// challenge, as does a refused challenger. So of two writers that claim a path at the same time, either the second
+/// sees the first's record, or the first cannot confirm.
 pub(crate) fn claim(
     env: &Env,
     parent_id: Option<u64>,
@@ -69,7 +69,7 @@ pub(crate) fn claim(
     }
     let (key, challenge, claimed) = (Key::path(parent_id, segment), env.id(), PathRecord::from(owner));
     let mut has_challenged = false;
-    for _ in 0..CHALLENGES {
+    for _ in 0..MAX_CHALLENGES {
         let entry = store::try_update(env, &key, |current: Option<PathRecord>| {
             let Some(entry) = current else { return Ok(claimed.clone()) };
             let other = entry.owner();
@@ -89,7 +89,7 @@ pub(crate) fn claim(
         });
         let entry = match entry {
             Err(refused @ SaveError::Invalid(_)) if has_challenged => {
-                withdraw(env, &key, &challenge)?;
+                remove_challenge(env, &key, &challenge)?;
                 return Err(refused);
             }
             entry => entry?,
@@ -103,15 +103,15 @@ pub(crate) fn claim(
 }
 
 /// Removes a writer's own challenge.
-fn withdraw(env: &Env, key: &Key, challenge: &str) -> Result<(), StoreError> {
+fn remove_challenge(env: &Env, key: &Key, challenge: &str) -> Result<(), StoreError> {
     store::change(env, key, |entry: &mut PathRecord| {
         entry.challenge.take_if(|own| own == challenge);
     })
 }
 
-/// Removes the entry of `segment` below `parent_id` while `is_ownerless` says that its owner has no record; whether
-/// it did. A writer may just be about to write that record: as in [`claim`], the challenge tells whether it has
-/// claimed or confirmed the path since.
+/// Removes the entry of `segment` below `parent_id` if `is_ownerless` is true for its owner. Returns whether it was
+/// removed. A writer may be about to write the owner's record. As in [`claim`], the challenge shows whether the writer
+/// has claimed or confirmed the path since.
 pub(crate) fn remove_ownerless(
     env: &Env,
     parent_id: Option<u64>,
@@ -137,12 +137,12 @@ pub(crate) fn remove_ownerless(
         })
     })?;
     if !is_removed {
-        withdraw(env, &key, &challenge)?;
+        remove_challenge(env, &key, &challenge)?;
     }
     Ok(is_removed)
 }
 
-/// Confirms a [`claim`], once the owner's record is written, with this `incarnation`. Refused if another writer has
+/// Confirms a [`claim`] with this `incarnation`, after the owner's record is written. Refused if another writer has
 /// taken the path. 1 read, if nothing happened in between.
 pub(crate) fn confirm(
     env: &Env,
@@ -162,7 +162,7 @@ pub(crate) fn confirm(
     .map(drop)
 }
 
-/// Whether the owner's record says that this is its path. 1 read.
+/// Whether the owner's record has this path. 1 read.
 pub(crate) fn is_present_path(
     env: &Env,
     owner: PathOwner,

@@ -29,7 +29,7 @@ impl Project {
     }
 }
 
-/// The project with this id. One read, and one for each namespace above it.
+/// The project with this id. 1 read, and 1 for each namespace above it.
 pub fn by_id(env: &Env, id: u64) -> Result<Option<Project>, StoreError> {
     let Some(record) = store::read::<ProjectRecord>(env, &Key::Project(id))? else {
         return Ok(None);
@@ -38,8 +38,7 @@ pub fn by_id(env: &Env, id: u64) -> Result<Option<Project>, StoreError> {
     Ok(namespace.map(|namespace| record.into_project(id, namespace)))
 }
 
-/// The project named by an id (all digits) or by a full path in any letter case. By path, two
-/// reads for each segment.
+/// The project with this id (all digits) or full path, in any letter case. By path, 2 reads for each segment.
 pub fn find(env: &Env, id_or_path: &str) -> Result<ProjectLookup, StoreError> {
     match Identifier::parse(id_or_path) {
         Identifier::Id(id) => Ok(by_id(env, id)?.map_or(ProjectLookup::Missing, ProjectLookup::Found)),
@@ -53,7 +52,7 @@ fn by_path(env: &Env, path: &str) -> Result<ProjectLookup, StoreError> {
     let Some((above, name)) = path.rsplit_once('/') else {
         return Ok(ProjectLookup::Missing);
     };
-    let Some((namespace, moved)) = namespace::by_present_or_former_path(env, above)? else {
+    let Some((namespace, is_former)) = namespace::by_present_or_former_path(env, above)? else {
         return Ok(ProjectLookup::Missing);
     };
     let Some((PathOwner::Project(id), incarnation)) = path::owner(env, Some(namespace.id), name)? else {
@@ -64,14 +63,14 @@ fn by_path(env: &Env, path: &str) -> Result<ProjectLookup, StoreError> {
     };
     if record.namespace_id == namespace.id && record.path.eq_ignore_ascii_case(name) {
         let project = record.into_project(id, namespace);
-        return Ok(if moved { ProjectLookup::Moved(project) } else { ProjectLookup::Found(project) });
+        return Ok(if is_former { ProjectLookup::Moved(project) } else { ProjectLookup::Found(project) });
     }
     let owner = by_id(env, id)?.filter(|project| project.incarnation == incarnation);
     Ok(owner.map_or(ProjectLookup::Missing, ProjectLookup::Moved))
 }
 
-/// Creates or replaces a project. After a change of its path the former one leads to it, until
-/// another record claims that path.
+/// Creates or replaces a project. After a change of its path, its old path leads to it until another record claims that
+/// path.
 pub fn save(env: &Env, mut new: NewProject) -> Result<(), SaveError> {
     let (id, namespace_id, segment) = (new.id, new.namespace_id, new.path.clone());
     let check = || match namespace::by_id(env, namespace_id)? {
@@ -86,18 +85,18 @@ pub fn save(env: &Env, mut new: NewProject) -> Result<(), SaveError> {
     let creator = new.creator_id.map_or(Ok(Incarnation::default()), |creator| creator_incarnation(env, creator))?;
     let (key, record) = (Key::Project(id), ProjectRecord::from(new).accepting(accepted).created_by(creator));
     let put = store::put(env, &key, |before, incarnation| Ok(record.clone().of(incarnation, before)))?;
-    // The namespace may have been deleted since. If it is deleted from now on, that finds the project
+    // The namespace may have been deleted since the check. A later deletion finds the project
     // ([`crate::catalog::intent_log::IntentLog::commit`]).
     let checked = if put.is_change() { check() } else { Ok(()) };
     checked
         .and_then(|()| path::confirm(env, Some(namespace_id), &segment, PathOwner::Project(id), put.incarnation()))
-        .map_err(|error| put.refuse(env, &key, error))
+        .map_err(|error| put.undo(env, &key, error))
 }
 
-/// The incarnations of the projects and groups whose jobs are accepted, except the first ones. 1 read for each.
+/// The incarnations of the projects and groups whose jobs are accepted, except first incarnations. 1 read for each.
 fn job_token_incarnations(env: &Env, accepted: &JobTokenScope) -> Result<BTreeMap<Source, Incarnation>, StoreError> {
     let projects = accepted.projects.iter().map(|id| Source::Project(*id));
-    let mut later = BTreeMap::new();
+    let mut incarnations = BTreeMap::new();
     for source in projects.chain(accepted.groups.iter().map(|id| Source::Group(*id))) {
         let existence = match source {
             Source::Project(id) => existence(env, id)?,
@@ -106,13 +105,13 @@ fn job_token_incarnations(env: &Env, accepted: &JobTokenScope) -> Result<BTreeMa
         if let Existence::Present(incarnation) = existence
             && !incarnation.is_first()
         {
-            later.insert(source, incarnation);
+            incarnations.insert(source, incarnation);
         }
     }
-    Ok(later)
+    Ok(incarnations)
 }
 
-/// The incarnation of the user who has this id now; the first one if there is none, who may come later. 1 read.
+/// The incarnation of the user with this id; the first one without a user, who may be created later. 1 read.
 fn creator_incarnation(env: &Env, id: u64) -> Result<Incarnation, StoreError> {
     Ok(match store::existence::<UserRecord>(env, &Key::User(id))? {
         Existence::Present(incarnation) => incarnation,
@@ -120,7 +119,7 @@ fn creator_incarnation(env: &Env, id: u64) -> Result<Incarnation, StoreError> {
     })
 }
 
-/// Moves a project from one namespace to another. Refused if its path is taken there.
+/// Moves a project from one namespace to another. Refused if the path is taken there.
 pub(crate) fn relocate(env: &Env, id: u64, from: u64, to: u64) -> Result<(), SaveError> {
     let key = Key::Project(id);
     let Some(record) = store::read::<ProjectRecord>(env, &key)?.filter(|record| record.namespace_id == from) else {
@@ -135,23 +134,23 @@ pub(crate) fn relocate(env: &Env, id: u64, from: u64, to: u64) -> Result<(), Sav
     path::confirm(env, Some(to), &record.path, PathOwner::Project(id), record.incarnation())
 }
 
-/// The id of the namespace that a project lives in. 1 read.
+/// The id of a project's namespace. 1 read.
 pub(crate) fn namespace_of(env: &Env, id: u64) -> Result<Option<u64>, StoreError> {
     Ok(store::read::<ProjectRecord>(env, &Key::Project(id))?.map(|record| record.namespace_id))
 }
 
-/// Whether there is a project with this id, or was one. 1 read.
+/// Whether a project with this id exists or existed. 1 read.
 pub fn existence(env: &Env, id: u64) -> Result<Existence, StoreError> {
     store::existence::<ProjectRecord>(env, &Key::Project(id))
 }
 
-/// The incarnation that the issues of this project name; that of no project is the first one. 1 read.
+/// The incarnation that the project's issues name; the first one without a record. 1 read.
 pub fn issues_incarnation(env: &Env, id: u64) -> Result<Incarnation, StoreError> {
     let record = store::read::<ProjectRecord>(env, &Key::Project(id))?;
     Ok(record.map(|record| record.issues_incarnation).unwrap_or_default())
 }
 
-/// The same of a project's repository: with the incarnation that it names. 1 read.
+/// Whether a project with this id exists or existed, with the incarnation that its repository names. 1 read.
 pub fn repository_existence(env: &Env, id: u64) -> Result<Existence, StoreError> {
     let key = Key::Project(id);
     Ok(match store::read::<ProjectRecord>(env, &key)? {
@@ -165,13 +164,13 @@ pub fn delete(env: &Env, id: u64) -> Result<(), StoreError> {
     store::write::<ProjectRecord>(env, &Key::Project(id), None)
 }
 
-/// The same of a project that is deleted with its namespace, unless another writer has moved it elsewhere meanwhile.
+/// Deletes the record of a project with its namespace, unless another writer has moved the project elsewhere meanwhile.
 pub(crate) fn delete_in(env: &Env, id: u64, namespaces: &BTreeSet<u64>) -> Result<(), StoreError> {
     store::delete_if(env, &Key::Project(id), |record: &ProjectRecord| namespaces.contains(&record.namespace_id))
 }
 
 /// Removes the invitation of a group from a project.
-pub(crate) fn withdraw_share(env: &Env, id: u64, invited: u64) -> Result<(), StoreError> {
+pub(crate) fn remove_share(env: &Env, id: u64, invited: u64) -> Result<(), StoreError> {
     store::change(env, &Key::Project(id), |record: &mut ProjectRecord| {
         record.shares.retain(|share| share.group_id != invited);
     })

@@ -1,4 +1,4 @@
-//! Protected package names: which access changing them requires beyond the project's roles. The rules are a setting
+//! Protected package names: the access that their change requires beyond the project's roles. The rules are a setting
 //! of the service, with the fields of the reference service's package protection rules.
 
 use crate::glob;
@@ -8,23 +8,23 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The setting with the list of rules, for example `[{"project_id": 7, "package_name_pattern":
-/// "@acme/*", "minimum_access_level_for_push": "maintainer"}]`.
+/// The setting with the list of rules, for example `[{"project_id": 7, "package_name_pattern": "@acme/*",
+/// "minimum_access_level_for_push": "maintainer"}]`.
 pub const SETTING: &str = "package_protection_rules";
 
 const TYPE: &str = "npm";
 
 #[derive(Debug, Deserialize)]
 pub struct Rule {
-    /// Without it, the rule is for every project.
+    /// If absent, the rule applies to every project.
     project_id: Option<u64>,
     /// A name in which `*` stands for any text.
     package_name_pattern: String,
-    /// Without it, the rule is for every kind of package.
+    /// If absent, the rule applies to every kind of package.
     package_type: Option<String>,
-    /// For every change. Without it, the rule is only about removals.
+    /// The access for every change. If absent, the rule is only about removals.
     minimum_access_level_for_push: Option<RequiredAccess>,
-    /// For removals, in addition.
+    /// The access for removals, in addition.
     minimum_access_level_for_delete: Option<RequiredAccess>,
     /// Fields that have no meaning here.
     #[serde(flatten)]
@@ -32,7 +32,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Why a rule does not protect the packages that its writer meant. Earlier builds stored such rules.
+    /// The reason why a rule does not protect the packages that its writer meant. Earlier builds stored such rules.
     pub fn problem(&self) -> Option<String> {
         // The reference service numbers its rules.
         if let Some(name) = self.others.keys().find(|name| *name != "id") {
@@ -59,7 +59,7 @@ pub enum RequiredAccess {
 }
 
 impl RequiredAccess {
-    /// Administrators are above every role, and a deploy token has none.
+    /// Whether a caller has this access. Administrators are above every role, and a deploy token has no role.
     pub fn allows(self, role: Option<Role>, is_admin: bool) -> bool {
         let least = match self {
             RequiredAccess::Maintainer => Some(Role::Maintainer),
@@ -70,14 +70,13 @@ impl RequiredAccess {
     }
 }
 
-/// The rules in a setting. Rules that cannot be understood are an error: to skip them would
-/// open names that are meant to be protected.
+/// The rules in a setting. A rule that does not parse is an error: skipping it would open protected names.
 pub fn parse_rules(setting: Option<&Value>) -> Result<Vec<Rule>, serde_json::Error> {
     setting.map_or_else(|| Ok(Vec::new()), Vec::<Rule>::deserialize)
 }
 
-/// The access that a change of a package of this name in a project requires: the highest of all rules. `removes`:
-/// whether the change unpublishes.
+/// The access that a change of this package name in a project requires: the highest of all rules. With `removes`, the
+/// change unpublishes.
 pub fn required_access(rules: &[Rule], project: u64, name: &str, removes: bool) -> Option<RequiredAccess> {
     let applies = |rule: &&Rule| {
         rule.project_id.is_none_or(|id| id == project)
@@ -91,8 +90,7 @@ pub fn required_access(rules: &[Rule], project: u64, name: &str, removes: bool) 
     rules.iter().filter(applies).filter_map(level).max()
 }
 
-/// Letter case does not matter, as in the reference service: names that differ in it only are too
-/// easily taken for each other.
+/// Matches in any letter case, as in the reference service, because names that differ only in it are easily confused.
 fn matches(pattern: &str, name: &str) -> bool {
     glob::matches(&pattern.to_ascii_lowercase(), &name.to_ascii_lowercase())
 }

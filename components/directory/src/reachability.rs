@@ -3,7 +3,7 @@
 use crate::catalog::intent_log;
 use crate::catalog::manifest::{Intent, Part, Root, RowKey, blob, manifest};
 use crate::catalog::table::{MemberRow, NamespaceRow, ProjectRow, Row};
-use crate::consistency::{Comparison, Subject, TokenLists, gate_problems, missing, repair, token_lists};
+use crate::consistency::{CheckedRecord, Comparison, TokenLists, gate_problems, missing, repair, token_lists};
 use crate::demo::DemoRecord;
 use crate::dependents::finish_interrupted;
 use crate::store::{self, Key};
@@ -12,14 +12,14 @@ use kit::Env;
 use kit::fsck::{self, CheckReport};
 use kit::gc::{self, GcReport, GcRequest};
 use kit::maintenance::Maintain;
-use kit::reachability::{KeyLayout, Node, GcSource, StepError, Tracer};
+use kit::reachability::{GcSource, KeyLayout, Node, StepError, Tracer};
 use kit::root;
 use kit::store::StoreError;
 use serde::de::DeserializeOwned;
 
 const PREFIX: &str = "directory/v1/";
 
-/// The problem of settings or features that are not there.
+/// The problem of missing settings or features.
 const MISSING_SINGLETON: &str = "the record is missing: it is lost, unless the request that was to make it was \
                                  interrupted; restore a backup, or set one of its values again";
 
@@ -98,8 +98,8 @@ impl GcSource for DirectoryRoots<'_> {
 }
 
 impl DirectoryRoots<'_> {
-    /// Marks the blobs of the present revision. Its retired blobs are garbage: a request that still
-    /// reads them began before the run.
+    /// Marks the blobs of the present revision. Its retired blobs are garbage, because a request that still reads them
+    /// began before the run.
     fn visit_revision(&self, tracer: &mut Tracer) -> Result<(), StoreError> {
         let Some(Root { revision, .. }) = store::read(self.env, &Key::Catalog)? else { return Ok(()) };
         tracer.mark_id(&revision);
@@ -111,7 +111,7 @@ impl DirectoryRoots<'_> {
             self.check_table::<NamespaceRow>(&manifest.namespaces, tracer)?;
             self.check_table::<ProjectRow>(&manifest.projects, tracer)?;
             self.check_table::<MemberRow>(&manifest.members, tracer)?;
-            // Damage of a table is reported above.
+            // Damage of a table was reported above.
             match self.comparison.missing(self.env) {
                 Ok(missing) => missing.iter().for_each(|subject| {
                     tracer.report(subject.key(), "the record is missing, and the catalog has it; import it again, or remove what is left of it by `hexad fsck --repair`")
@@ -132,7 +132,7 @@ impl DirectoryRoots<'_> {
         Ok(())
     }
 
-    /// `last` is the last key of the parts before.
+    /// Checks a part. `last` is the last key of the previous part.
     fn check_part<R: Row>(
         &self,
         part: &Part,
@@ -167,12 +167,16 @@ impl DirectoryRoots<'_> {
         Ok(())
     }
 
-    /// Compares the catalog and the path of a record with it, an entry of a path with its owner, the features with the
-    /// records that they are on for, a token with the list of its user, or such a list with its tokens. Damage of the
-    /// other records is reported where those are visited.
+    /// Compares a record with the data that refers to it:
+    /// - a record with the catalog and its path entry;
+    /// - a path entry with its owner;
+    /// - the features with the records in their gates;
+    /// - a token with its user's list, and a list with its tokens.
+    ///
+    /// Damage of the other records is reported by their own visits.
     fn compare(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
         let token = key.strip_prefix(PREFIX).and_then(|name| Fingerprint::from_hex(name.strip_prefix("token/")?));
-        let (key, problems) = match (Subject::of_key(key), token) {
+        let (key, problems) = match (CheckedRecord::of_key(key), token) {
             (Some(subject), _) => (key, self.comparison.problems(self.env, subject)),
             (None, Some(token)) => (Key::HIDDEN_TOKEN, self.token_lists.problem(self.env, &token).map(Vec::from_iter)),
             _ if *key == Key::Features.text() => (key, gate_problems(self.env)),
@@ -187,7 +191,7 @@ impl DirectoryRoots<'_> {
         Ok(())
     }
 
-    /// Reads a record; false if it is deleted or of no kind.
+    /// Reads a record; false if it is deleted or of an unknown kind.
     fn check_record(&self, key: &str, name: &str) -> Result<bool, StoreError> {
         match name.split('/').next() {
             Some("access") => self.read::<store::MembershipsRecord>(key),
@@ -208,7 +212,7 @@ impl DirectoryRoots<'_> {
         }
     }
 
-    /// A deleted record is null.
+    /// Reads a record; false if it is `null`, which means deleted.
     fn read<R: DeserializeOwned>(&self, key: &str) -> Result<bool, StoreError> {
         root::read::<Option<R>>(&*self.env.store, key).map(|record| record.is_some())
     }

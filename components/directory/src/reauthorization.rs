@@ -1,16 +1,16 @@
-//! Authorization of requests whose bodies take time to arrive: hours, if an import is large or a client slow.
+//! Authorization of requests whose bodies arrive slowly, over hours if an import is large or a client slow.
 //!
-//! A caller may lose rights between the beginning of a request and the end of its body. Such a request is refused at
-//! its beginning if it can be, and authorized once more when it counts: right before the request is carried out. The
-//! answer is the one that it would get if it began at that moment.
+//! A caller may lose rights between the beginning of a request and the end of its body. So a request is refused at its
+//! beginning if possible, and authorized again right before it is carried out. The response is as if the request began
+//! at that moment.
 
 use crate::caller::{self, AcceptedTokens};
 use crate::record_cache;
 use kit::{Env, Error, Request};
 
-/// Reads the body of a request into memory, and calls `authorize` before and after. The environment and the result
-/// are those that count. A body that has arrived with the request costs no second call. The error is 413 if the body
-/// has more than `limit` bytes.
+/// Reads the body of a request into memory, and calls `authorize` before and after. Returns the environment and the
+/// result of the last call. A body that arrived with the request needs no second call. 413 if the body has more than
+/// `limit` bytes.
 pub async fn with_body<T>(
     env: &Env,
     request: &mut Request,
@@ -32,13 +32,13 @@ pub async fn with_body<T>(
 pub struct AdminRequest(Request);
 
 impl AdminRequest {
-    /// The caller is not authorized yet. `request` has no body.
+    /// Keeps a request without its body. The caller is not authorized yet.
     pub fn new(request: Request) -> Self {
         AdminRequest(request)
     }
 
-    /// Checks that the caller is an administrator now, for the next part of the body; the error is 401 or 403.
-    /// Reads as [`caller::authenticate`] does.
+    /// Checks that the caller is an administrator now, for the next part of the body; 401 or 403 otherwise. Reads as
+    /// [`caller::authenticate`].
     pub fn authorize(&self, env: &Env) -> Result<(), Error> {
         let AdminRequest(request) = self;
         let env = record_cache::renew(env)?;

@@ -1,11 +1,11 @@
-//! Records that an instance has read, for as long as the catalog's root stays the same.
+//! A cache of records in an instance, valid as long as the catalog's root stays the same.
 //!
-//! Every change of a user, a membership, a namespace, a project or a path moves that root before it is
-//! acknowledged ([`crate::catalog::intent_log`]). A request that finds the root unchanged may therefore
-//! decide by what its instance read before, and costs one read in place of one for each record. Tokens,
-//! settings and features are always read from the store: their changes do not move the root.
+//! Every change of a user, a membership, a namespace, a project or a path changes that root before it is acknowledged
+//! ([`crate::catalog::intent_log`]). So a request that finds the root unchanged may use the records that its instance
+//! has read. It costs 1 read, not 1 for each record. Tokens, settings and features are always read from the store,
+//! because their changes do not change the root.
 //!
-//! Values made of such records alone can be kept as long ([`Derived`]).
+//! Values that are derived only from such records can be cached as long ([`Derived`]).
 
 use crate::project::{self, Project, ProjectLookup};
 use crate::store::Key;
@@ -19,25 +19,24 @@ use std::hash::Hash;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 
-/// Upper bound of the cached records of an instance, in bytes.
+/// The most bytes of cached records in an instance.
 const CAPACITY: usize = 8 * 1024 * 1024;
 
-/// The size of an entry beyond its key and value, in bytes, so that many small ones are bounded too.
+/// The size of an entry beyond its key and value, in bytes. It bounds many small entries.
 const OVERHEAD: usize = 128;
 
-/// The most values of one type that an instance keeps as it has made them of records.
+/// The most derived values of one type in an instance.
 const MAX_DERIVED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
 
 /// The prefix of all keys of the directory.
 pub(crate) const PREFIX: &str = "directory/v1/";
 
-/// The keys below it whose changes move the catalog's root.
-const FOLLOWED: [&str; 5] = ["user/", "access/", "namespace/", "project/", "path/"];
+/// The prefixes of cached keys. Their changes change the catalog's root.
+const CACHED_PREFIXES: [&str; 5] = ["user/", "access/", "namespace/", "project/", "path/"];
 
-/// The same environment, in which such records are read at most once while the catalog's root stays the
-/// same. 1 read. For requests that do not change the directory.
+/// Adds the record cache to an environment. 1 read. For requests that do not change the directory.
 pub fn attach(env: &Env) -> Result<Env, StoreError> {
-    // Without a catalog, the records were not written by an import, and nothing tells of their changes.
+    // Without a catalog no import has written the records, and their changes are not visible in a root.
     let Some(root) = env.store.get(&Key::Catalog.text())? else { return Ok(env.clone()) };
     let known = env.instance_cache.get::<Records>().filter(|known| known.root == root);
     let records = known.unwrap_or_else(|| {
@@ -51,12 +50,12 @@ pub fn attach(env: &Env) -> Result<Env, StoreError> {
     Ok(Env { store: Rc::new(store), snapshot: Some(Rc::new(snapshot)), ..env.clone() })
 }
 
-/// The environment for a request that has waited, as for its body: with the present time, and with records as they are
-/// now. 1 read; after [`attach`] 2.
+/// The environment for a request that has waited, for example for its body, with the present time and the present
+/// records. 1 read; after [`attach`] 2.
 pub fn renew(env: &Env) -> Result<Env, StoreError> {
     let later = env.with_current_time();
-    // A host answers reads from memory. If it shares its store, it asks for the changes of other hosts when a request
-    // begins, and again with each operation that memory has no answer to, such as this one.
+    // A host answers reads from memory. If it shares its store, it fetches other hosts' changes when a request begins.
+    // It does so again for each operation that memory cannot answer, such as this one.
     env.store.exists(&Key::Catalog.text())?;
     match env.snapshot.as_ref().and_then(|snapshot| snapshot.downcast_ref::<Snapshot>()) {
         Some(snapshot) => attach(&Env { store: snapshot.present.clone(), snapshot: None, ..later }),
@@ -64,8 +63,7 @@ pub fn renew(env: &Env) -> Result<Env, StoreError> {
     }
 }
 
-/// Values of one type that an instance has made of followed records and of nothing else, by a key. They are
-/// dropped with the records.
+/// Values of one type that an instance has derived only from cached records, by key. They are dropped with the records.
 pub struct Derived<K, V>(RefCell<LruCache<K, Rc<V>>>);
 
 impl<K: Hash + Eq + 'static, V: 'static> Derived<K, V> {
@@ -91,8 +89,8 @@ impl<K: Hash + Eq + 'static, V: 'static> Derived<K, V> {
     }
 }
 
-/// The project named by an id or a full path, as [`project::find`] finds it. After [`attach`], an instance
-/// makes a project of its records once, as long as the catalog's root stays the same.
+/// The project with this id or full path, as by [`project::find`]. After [`attach`], an instance builds a project from
+/// its records once, as long as the catalog's root stays the same.
 pub fn find_project(env: &Env, id_or_path: &str) -> Result<ProjectLookup<Rc<Project>>, StoreError> {
     let known = Derived::<String, Project>::of(env);
     if let Some(project) = known.as_ref().and_then(|known| known.get(id_or_path)) {
@@ -114,32 +112,32 @@ pub fn find_project(env: &Env, id_or_path: &str) -> Result<ProjectLookup<Rc<Proj
 /// The state of the store that a request reads.
 struct Snapshot {
     records: Rc<Records>,
-    /// The store without the records, which reads the present values.
+    /// The store behind the cache, which reads the present values.
     present: Rc<dyn Store>,
 }
 
-/// Records that were read while the root had this value.
+/// The records that were read while the root had this value.
 struct Records {
     root: Vec<u8>,
-    cached: RefCell<Cached>,
-    /// Each type of [`Derived`].
+    cached: RefCell<RecordLru>,
+    /// The values of each type of [`Derived`].
     derived: InstanceCache,
 }
 
-/// The least recently used records are evicted beyond [`CAPACITY`].
-struct Cached {
+/// The cached records. The least recently used records are evicted beyond [`CAPACITY`].
+struct RecordLru {
     bytes: usize,
-    /// `None`: the key is absent.
+    /// `None` if the key is absent.
     values: LruCache<String, Option<Vec<u8>>>,
 }
 
-impl Default for Cached {
+impl Default for RecordLru {
     fn default() -> Self {
-        Cached { bytes: 0, values: LruCache::unbounded() }
+        RecordLru { bytes: 0, values: LruCache::unbounded() }
     }
 }
 
-impl Cached {
+impl RecordLru {
     fn put(&mut self, key: &str, value: Option<Vec<u8>>) {
         let size = |key: &str, value: &Option<Vec<u8>>| key.len() + value.as_ref().map_or(0, Vec::len) + OVERHEAD;
         self.bytes += size(key, &value);
@@ -153,11 +151,11 @@ impl Cached {
     }
 }
 
-/// A store that answers reads of followed records from the cache.
+/// A store that reads cached records from the cache.
 struct CachedStore {
     inner: Rc<dyn Store>,
     records: Rc<Records>,
-    /// Whether a blob that the root leads to is gone, so that the present root has to be read.
+    /// Whether a blob of the root was removed, so that the present root must be read.
     is_outdated: Cell<bool>,
 }
 
@@ -167,11 +165,11 @@ impl Store for CachedStore {
             Some("catalog") if !self.is_outdated.get() => return Ok(Some(self.records.root.clone())),
             Some(below) if below.starts_with("catalog/blob/") => {
                 let blob = self.inner.get(key)?;
-                // The root's blobs are kept for a minute after it was replaced; some requests take longer.
+                // A replaced root's blobs are kept for a minute. Some requests take longer.
                 self.is_outdated.set(self.is_outdated.get() || blob.is_none());
                 return Ok(blob);
             }
-            Some(below) if FOLLOWED.iter().any(|prefix| below.starts_with(prefix)) => {}
+            Some(below) if CACHED_PREFIXES.iter().any(|prefix| below.starts_with(prefix)) => {}
             _ => return self.inner.get(key),
         }
         if let Some(known) = self.records.cached.borrow_mut().values.get(key) {
@@ -350,8 +348,8 @@ mod tests {
             import(&env, |changes| changes.project(100), write);
         };
         rename("one", 0);
-        // The blobs that a batch retires are stamped by the next one, and deleted by one that is later by
-        // the time for which they are kept.
+        // A batch sets the retirement time of the blobs that the previous batch retired. A batch after the retention
+        // time deletes them.
         rename("two", 100_000);
         rename("three", 200_000);
         let slow = Env { instance_cache: Rc::default(), blobs: Rc::new(BlobCache::new(1 << 20)), ..slow };
@@ -371,7 +369,7 @@ mod tests {
 
     #[test]
     fn cached_records_have_a_bounded_size() {
-        let mut cached = Cached::default();
+        let mut cached = RecordLru::default();
         for n in 0..200_000 {
             cached.put(&format!("directory/v1/path/0/{n}"), None);
         }

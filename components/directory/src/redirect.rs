@@ -1,10 +1,10 @@
-//! Where a request is redirected to that names a project by a former path.
+//! The redirect of a request that names a project by a former path.
 
 use http::header::LOCATION;
 use http::{HeaderValue, Method, StatusCode};
 use kit::Error;
 
-/// The same URL with the project's id in place of its former path.
+/// The request's URL with the project's id instead of its former path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirect {
     /// Without the query.
@@ -14,8 +14,8 @@ pub struct Redirect {
 }
 
 impl Redirect {
-    /// `path` is the raw path of the request, whose segment after `projects` names the project.
-    /// `base_url` is where clients reach the service ([`kit::Env::external_url`]).
+    /// `path` is the request's raw path, whose segment after `projects` names the project. `base_url` is the service's
+    /// URL for clients ([`kit::Env::external_url`]).
     pub fn to_project(id: u64, base_url: &str, path: &str, query: &str) -> Self {
         let (above, named) = path.split_once("/projects/").unwrap_or((path, ""));
         let below = named.split_once('/').map_or(String::new(), |(_, below)| format!("/{below}"));
@@ -29,13 +29,12 @@ impl Redirect {
         &self.location
     }
 
-    /// The text of the answer, as in the reference service.
+    /// The text of the response, as in the reference service.
     pub fn text(&self) -> String {
         format!("This resource has been moved permanently to {}", self.url)
     }
 
-    /// 301 with the text as `message`; 405 for a method other than GET and HEAD, as in the reference
-    /// service.
+    /// 301 with the text as `message`; 405 for a method other than GET and HEAD, as in the reference service.
     pub fn into_error(self, method: &Method) -> Error {
         if !matches!(*method, Method::GET | Method::HEAD) {
             let text = "Non GET methods are not allowed for moved projects";

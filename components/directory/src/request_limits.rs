@@ -36,8 +36,7 @@ pub const PUBLISHES: WriteLimit =
 pub const TOKENS: WriteLimit =
     WriteLimit { variable: "tokens_rate_limit", default: 300, keys: "token-use/v1/rate/tokens/" };
 
-/// The variable with the number of records that anonymous requests from an address may have read in a minute; 0: no
-/// limit.
+/// The variable with the number of records that anonymous requests from an address may read in a minute; 0: no limit.
 pub const ANONYMOUS_RECORDS: &str = "anonymous_records_rate_limit";
 
 /// About five seconds of a processor.
@@ -45,17 +44,17 @@ const DEFAULT_RECORDS: u64 = 500_000;
 
 const RECORDS: RateLimit = RateLimit { variable: ANONYMOUS_RECORDS, seconds: 60, keys: "token-use/v1/rate/records/" };
 
-/// Requests that read so many records at most are not counted.
+/// A request that reads at most this many records is not counted.
 const FREE_RECORDS: usize = 1000;
 
-/// How many rows of the catalog, which is in memory, cost as much as a record.
+/// The number of catalog rows, which are in memory, that cost as much as a record.
 const ROWS_PER_RECORD: usize = 32;
 
-/// The most requests for which an instance takes permits at once.
+/// The most permits that an instance takes at once.
 const MAX_LEASE: u64 = 32;
 
-/// Counts a write of a user or deploy token, or refuses it with 429. The built-in administrator and anonymous callers
-/// have no limit; the latter may not write.
+/// Counts a write of a user or deploy token, or refuses it with 429. The built-in administrator has no limit. Anonymous
+/// callers may not write, so they are not counted.
 pub fn check_write(env: &Env, caller: &Caller, limit: &WriteLimit) -> Result<(), Error> {
     let name = match caller {
         Caller::Anonymous => return Ok(()),
@@ -68,8 +67,8 @@ pub fn check_write(env: &Env, caller: &Caller, limit: &WriteLimit) -> Result<(),
     rate_limit::check_leased(env, &RateLimit { variable, seconds: 60, keys }, default, MAX_LEASE, &name)
 }
 
-/// Counts the records that a request of an anonymous caller is about to read, or refuses it with 429. Without an
-/// address from the host, and for other callers, nothing is counted.
+/// Counts the records that a request of an anonymous caller is about to read; 429 beyond the limit. If the host passes
+/// no address, and for other callers, nothing is counted.
 pub fn check_anonymous_records(env: &Env, request: &Request, caller: &Caller, records: usize) -> Result<(), Error> {
     if !caller.is_anonymous() || records <= FREE_RECORDS {
         return Ok(());
@@ -78,7 +77,7 @@ pub fn check_anonymous_records(env: &Env, request: &Request, caller: &Caller, re
     rate_limit::check_cost(env, &RECORDS, DEFAULT_RECORDS, records as u64, address)
 }
 
-/// The same for rows of the catalog that a request looks through.
+/// Counts rows of the catalog that a request scans, as [`check_anonymous_records`] does records.
 pub fn check_anonymous_rows(env: &Env, request: &Request, caller: &Caller, rows: usize) -> Result<(), Error> {
     check_anonymous_records(env, request, caller, rows / ROWS_PER_RECORD)
 }
@@ -113,7 +112,7 @@ mod tests {
         authenticate(env, &request(token, "192.0.2.1:1"), AcceptedTokens::Api).ok().unwrap()
     }
 
-    /// Each request has an instance of its own, or all have the same one.
+    /// Each request has its own instance, or all share one.
     #[test]
     fn writes_are_counted_by_user_whatever_the_token_and_the_instance() {
         for is_shared in [true, false] {

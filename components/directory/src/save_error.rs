@@ -5,7 +5,7 @@ use crate::model::namespace::MAX_DEPTH;
 use kit::store::StoreError;
 use std::fmt;
 
-/// Why a record is refused. The text is for the client that sent it.
+/// The reason why a record is refused. The text is for the client that sent it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InvalidRecord {
     InvalidPath(String),
@@ -53,7 +53,7 @@ impl fmt::Display for InvalidRecord {
     }
 }
 
-/// A record was not saved: it is refused, or storage failed.
+/// The reason why a record was not saved: it is refused, or storage failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SaveError {
     Invalid(InvalidRecord),

@@ -1,9 +1,9 @@
-//! Encryption of stored secrets that are needed in plain text again, such as keys for other
-//! services, with a key from a variable, if it is set. XChaCha20-Poly1305; the name of the field
-//! that the secret belongs to (its context) is the associated data, so that it opens only there.
+//! Encryption of stored secrets, such as keys for other services, with a key from a variable. Without a key, they are
+//! stored in plain text. The cipher is XChaCha20-Poly1305. The name of the secret's field (its context) is the
+//! associated data, so a secret opens only there.
 //!
-//! The nonce is derived from the secret, its context and the key (a synthetic one, as in RFC 8452): the
-//! same secret is sealed to the same text, and storing it again changes nothing.
+//! The nonce is synthetic, as in RFC 8452: it is derived from the secret, its context and the key. So sealing the same
+//! secret again gives the same text, and storing it again changes nothing.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,11 +13,10 @@ use kit::Env;
 use kit::store::StoreError;
 use sha2::{Digest, Sha256};
 
-/// The variable with the key: any text of at least 128 bits of entropy. Without it, secrets are
-/// stored in plain text.
+/// The variable with the key: any text of at least 128 bits of entropy. Without it, secrets are stored in plain text.
 pub const KEY: &str = "settings_encryption_key";
 
-/// The variable with the key before that, which still opens secrets that were sealed with it.
+/// The variable with the previous key, which still opens secrets that were sealed with it.
 pub const PREVIOUS_KEY: &str = "settings_encryption_key_previous";
 
 /// The prefix of a sealed secret.
@@ -25,7 +24,7 @@ const PREFIX: &str = "sealed:v1:";
 
 const NONCE: usize = 24;
 
-/// A secret as it is stored. No other secret has the same `context`.
+/// Seals a secret for storage. No other secret has the same `context`.
 pub(crate) fn seal(env: &Env, context: &str, secret: &str) -> Result<String, StoreError> {
     let Some(key) = env.variables.get(KEY) else { return Ok(secret.to_owned()) };
     let length = (context.len() as u64).to_be_bytes();
@@ -37,7 +36,7 @@ pub(crate) fn seal(env: &Env, context: &str, secret: &str) -> Result<String, Sto
     Ok(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode([nonce, &sealed].concat())))
 }
 
-/// The secret that was sealed for `context`. One that was stored without a key is returned as it is.
+/// Opens a secret that was sealed for `context`. A secret that was stored without a key is returned unchanged.
 pub(crate) fn open(env: &Env, context: &str, stored: &str) -> Result<String, StoreError> {
     let Some(sealed) = stored.strip_prefix(PREFIX) else { return Ok(stored.to_owned()) };
     let sealed = URL_SAFE_NO_PAD.decode(sealed).unwrap_or_default();
@@ -87,7 +86,7 @@ mod tests {
         }
     }
 
-    /// The format is stored, so that secrets of earlier builds must open.
+    /// Secrets of earlier builds must open, so the stored format must not change.
     #[test]
     fn the_format_stays() {
         let sealed = "sealed:v1:sB0LKPJD-cMjYf6PJORKLYSVRTJfsvoBRBz2k09FvhKkPLQAYqhYqNN2rHc";

@@ -1,15 +1,15 @@
-//! Base URLs of other services, as variables, settings and projects have them: analytics engines, another registry.
+//! Base URLs of other services in variables, settings and projects: analytics engines, another registry.
 
 use fluent_uri::Uri;
 
-/// The base URL, if requests can be sent below it: `http` or `https` in any letter case, a host, a
-/// port that exists, and no user name, which would not be sent. White space around it does not count.
+/// The base URL, if requests can be sent below it. It needs `http` or `https` in any letter case, a host, a valid port,
+/// and no user name, which would not be sent. White space around it is ignored.
 pub fn parse(base_url: &str) -> Option<Uri<&str>> {
     let url = Uri::parse(base_url.trim()).ok()?;
     let known = ["http", "https"].iter().any(|scheme| url.scheme().as_str().eq_ignore_ascii_case(scheme));
     let authority = url.authority()?;
     let port = authority.port_to_u16().is_ok_and(|port| port != Some(0));
-    // The last: a host may be percent-encoded in a URI, but not in the target of a request.
+    // `is_target` is needed: a URI may have a percent-encoded host, but the target of a request may not.
     (known && !authority.has_userinfo() && !authority.host().is_empty() && port && is_target(&url)).then_some(url)
 }
 

@@ -9,23 +9,23 @@ use kit::store::StoreError;
 use serde_json::{Map, Value};
 use std::rc::Rc;
 
-/// The bound of all settings together, in bytes of JSON. Many requests read them.
+/// The most bytes of JSON of all settings together. Many requests read them.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// The least `access_level` in a project for queries of its product analytics. Unset: everybody who may read the
-/// project.
+/// The least `access_level` in a project for queries of its product analytics. If unset, every reader of the project
+/// may query.
 pub const ANALYTICS_LEVEL: &str = "product_analytics_min_access_level";
 
-/// The same for the engine's token (`include_token`).
+/// The least `access_level` for the engine's token (`include_token`).
 pub const ANALYTICS_TOKEN_LEVEL: &str = "product_analytics_token_min_access_level";
 
-/// The days until a new personal token expires, unless its request says when; 0 is never.
+/// The days until a new personal token expires, unless its request has an expiry; 0: never.
 pub const TOKEN_LIFETIME: &str = "default_personal_access_token_lifetime";
 
 /// The default of [`TOKEN_LIFETIME`].
 const DEFAULT_TOKEN_LIFETIME: u64 = 365;
 
-/// The settings, each with its default.
+/// The settings that have a value. The methods apply the defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings(Map<String, Value>);
 
@@ -86,7 +86,7 @@ impl Settings {
         self.0.get(name).and_then(Value::as_bool).unwrap_or(default)
     }
 
-    /// The least role that a setting asks for. A value that is no role asks for the highest one.
+    /// The least role in a setting. A value that is no role requires the highest one.
     pub fn least_role(&self, name: &str) -> Option<Role> {
         self.0.get(name).map(|level| level.as_u64().and_then(Role::from_level).unwrap_or(Role::Owner))
     }
@@ -96,7 +96,7 @@ impl Settings {
         self.0.get(TOKEN_LIFETIME).and_then(Value::as_u64).unwrap_or(DEFAULT_TOKEN_LIFETIME)
     }
 
-    /// Every setting with a value, secrets included.
+    /// Every setting with a value, including secrets.
     pub fn all(&self) -> &Map<String, Value> {
         &self.0
     }
@@ -118,7 +118,7 @@ pub fn read(env: &Env) -> Result<Rc<Settings>, StoreError> {
     Ok(store::read_cached(env, &Key::Settings, Settings)?.unwrap_or_default())
 }
 
-/// Applies `changes`; `null` restores the default. Returns the settings after that.
+/// Applies `changes` and returns the new settings; `null` restores the default.
 pub fn save(env: &Env, changes: &Map<String, Value>) -> Result<Settings, SaveError> {
     let mut changes = changes.clone();
     for (name, value) in changes.iter_mut().filter(|(name, _)| is_secret(name)) {

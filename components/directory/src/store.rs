@@ -1,4 +1,4 @@
-//! Keys and stored records, and how one record is read and changed.
+//! Keys and stored records, and operations on one record.
 
 mod key;
 mod record;
@@ -17,20 +17,20 @@ use kit::store::{StoreError, SwapOutcome};
 use serde::{Serialize, de::DeserializeOwned};
 use std::rc::Rc;
 
-/// How often [`replace_unreadable`] tries. Some hosts report a swap as lost that took place.
-const REPLACEMENTS: u32 = 5;
+/// The most attempts of [`replace_unreadable`]. Some hosts report a swap as lost although it took place.
+const MAX_REPLACEMENTS: u32 = 5;
 
 /// A record; `None` if it is absent or deleted.
 ///
-/// A deleted record is kept as `null`: a root that was removed altogether could not be created
-/// again by compare-and-swap alone (see [`kit::root::update`]).
+/// A deleted record is kept as `null`. A root that was removed completely could not be created again by
+/// compare-and-swap alone (see [`kit::root::update`]).
 pub(crate) fn read<R: DeserializeOwned>(env: &Env, key: &Key) -> Result<Option<R>, StoreError> {
     let record = root::read::<Option<R>>(&*env.store, &key.text()).map_err(|error| key.redact(error))?;
     Ok(record.flatten())
 }
 
-/// The same as `convert` makes a value of it. An instance decodes and converts a record once for each of its
-/// values. `T` belongs to this one kind of record.
+/// Like [`read`], with `convert` applied. An instance decodes and converts each value of a record once. Each kind of
+/// record needs its own `T`.
 pub(crate) fn read_cached<R: DeserializeOwned, T: 'static>(
     env: &Env,
     key: &Key,
@@ -41,7 +41,7 @@ pub(crate) fn read_cached<R: DeserializeOwned, T: 'static>(
     Ok(value.and_then(|value: Rc<Option<Rc<T>>>| Option::clone(&value)))
 }
 
-/// Makes `new` the record; `None` deletes it. An unchanged record is not written.
+/// Writes a record; `None` deletes it. An unchanged record is not written.
 pub(crate) fn write<R>(env: &Env, key: &Key, new: Option<R>) -> Result<(), StoreError>
 where
     R: Serialize + DeserializeOwned + PartialEq + Clone,
@@ -59,7 +59,7 @@ where
     R: Serialize + DeserializeOwned,
 {
     let (text, mut has_swapped) = (key.text(), false);
-    for _ in 0..REPLACEMENTS {
+    for _ in 0..MAX_REPLACEMENTS {
         let record = env.store.begin_cas(&text)?;
         let is_readable = record.current()?.is_none_or(|bytes| serde_json::from_slice::<Option<R>>(&bytes).is_ok());
         if is_readable {
@@ -74,13 +74,13 @@ where
     Err(StoreError::Contended(text))
 }
 
-/// A record of which others with the same id may have been deleted.
+/// A record with an incarnation.
 pub(crate) trait Incarnated {
     fn incarnation(&self) -> &Incarnation;
 }
 
-/// Creates or replaces a record. `change` gets the present one and the incarnation that the new one must
-/// have, and must be idempotent. Returns the former record with the new one.
+/// Creates or replaces a record. `change` gets the present record and the incarnation of the new one, and must be
+/// idempotent. Returns the record before and after.
 pub(crate) fn put<R>(
     env: &Env,
     key: &Key,
@@ -110,16 +110,16 @@ where
     })
 }
 
-/// Waits until other writers see this one's write under `key`, and until it sees theirs: without that, two writers that
-/// each write a record and then read the other's may both find the former one. 1 read.
+/// Waits until other writers see this writer's write under `key`, and until it sees theirs. Without the barrier, two
+/// writers may each write a record and then read the other's former one. 1 read.
 ///
-/// A host shows a write to others when it is committed, which it waits for before the writer reads the key; and a host
+/// A host shows a write to other hosts when it is committed, and waits for that before the writer reads the key. A host
 /// that answers reads from memory asks the store for the changes of others.
 pub(crate) fn read_barrier(env: &Env, key: &Key) -> Result<(), StoreError> {
     env.store.exists(&key.to_string()).map(drop)
 }
 
-/// A record that was written: the former and the new one.
+/// The record before and after a write.
 pub(crate) struct Put<R> {
     before: Option<R>,
     after: R,
@@ -139,7 +139,7 @@ impl<R> Put<R> {
 }
 
 impl<R: PartialEq> Put<R> {
-    /// Whether the record is another one than before.
+    /// Whether the record has changed.
     pub fn is_change(&self) -> bool {
         self.before.as_ref() != Some(&self.after)
     }
@@ -149,12 +149,12 @@ impl<R> Put<R>
 where
     R: Serialize + DeserializeOwned + PartialEq + Clone,
 {
-    /// Restores the former record, unless another writer has changed the record since, and returns the error for which
-    /// the record is refused. If storage failed, the record stays: the client repeats the request, which completes it.
+    /// Undoes the write, unless another writer has changed the record since, and returns the error for which the record
+    /// is refused. If storage failed, the record stays: the client repeats the request, which completes it.
     ///
-    /// A record that was new is a deleted one from then on, and not as if it had never been: others may have seen it,
-    /// and what they have stored for it must not be the next one's.
-    pub fn refuse(self, env: &Env, key: &Key, error: SaveError) -> SaveError {
+    /// A new record becomes a deleted one, not an absent one. Other writers may have seen it and stored data for it,
+    /// which must not belong to the next record with the id.
+    pub fn undo(self, env: &Env, key: &Key, error: SaveError) -> SaveError {
         if matches!(error, SaveError::Store(_)) {
             return error;
         }
@@ -169,13 +169,13 @@ where
 /// Whether a record's id is in use, or was.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Existence {
-    /// No record ever had it.
+    /// No record ever had the id.
     Unknown,
     Deleted,
     Present(Incarnation),
 }
 
-/// Whether there is a record, or was one. 1 read.
+/// Whether a record exists or existed. 1 read.
 pub(crate) fn existence<R: DeserializeOwned + Incarnated>(env: &Env, key: &Key) -> Result<Existence, StoreError> {
     Ok(match root::read::<Option<R>>(&*env.store, &key.to_string())? {
         None => Existence::Unknown,
@@ -184,18 +184,18 @@ pub(crate) fn existence<R: DeserializeOwned + Incarnated>(env: &Env, key: &Key) 
     })
 }
 
-/// Deletes a record, if there is one and `is_meant` says so of it.
-pub(crate) fn delete_if<R>(env: &Env, key: &Key, is_meant: impl Fn(&R) -> bool) -> Result<(), StoreError>
+/// Deletes a record, if it exists and `condition` holds.
+pub(crate) fn delete_if<R>(env: &Env, key: &Key, condition: impl Fn(&R) -> bool) -> Result<(), StoreError>
 where
     R: Serialize + DeserializeOwned,
 {
     root::update(env, &key.to_string(), |current: Option<Option<R>>| {
-        let is_there = current.flatten().is_some_and(|record| is_meant(&record));
+        let is_there = current.flatten().is_some_and(|record| condition(&record));
         Ok(if is_there { Decision::Replace(None, ()) } else { Decision::Keep(()) })
     })
 }
 
-/// Changes a record, if there is one. `change` must be idempotent.
+/// Changes a record, if it exists. `change` must be idempotent.
 pub(crate) fn change<R>(env: &Env, key: &Key, change: impl Fn(&mut R)) -> Result<(), StoreError>
 where
     R: Serialize + DeserializeOwned + PartialEq + Clone,
@@ -208,8 +208,8 @@ where
     })
 }
 
-/// Replaces a record by the result of `change`, which must be idempotent: it is called again after a lost swap, also if
-/// that swap in fact took place.
+/// Replaces a record by the result of `change`, which must be idempotent. It is called again after a lost swap, even if
+/// the swap in fact took place.
 pub(crate) fn update<R>(env: &Env, key: &Key, mut change: impl FnMut(Option<R>) -> R) -> Result<(), StoreError>
 where
     R: Serialize + DeserializeOwned + PartialEq + Clone,
@@ -221,7 +221,7 @@ where
     })
 }
 
-/// The same with a `change` that can fail; returns the record that it made.
+/// Like [`update`], with a `change` that can fail. Returns the new record.
 pub(crate) fn try_update<R>(
     env: &Env,
     key: &Key,

@@ -1,4 +1,4 @@
-//! A small forge for tests:
+//! A small data set for tests:
 //!
 //! ```text
 //! users     1 root (administrator)   2 alice   3 bob   4 eve (external)

@@ -1,8 +1,8 @@
-//! Tokens. Only the SHA-256 of a token is stored, and only by it is one looked up to authenticate.
+//! Tokens. Only the SHA-256 of a token is stored, and authentication looks a token up only by it.
 //!
-//! A user's personal tokens are listed in one record ([`list`]). A token is listed before its own
-//! record is written, so that none works which its owner does not see; an entry whose token has no
-//! record, or belongs to another user by now, is no token of the user.
+//! A user's personal tokens are listed in one record ([`list`]). A token is listed before its own record is written, so
+//! every working token is visible to its owner. An entry is no token of the user if the token has no record, or belongs
+//! to another user.
 
 mod damaged;
 mod former;
@@ -16,7 +16,7 @@ mod user_tokens;
 pub use crate::model::token::{Fingerprint, PERSONAL_SCOPES, PersonalToken, Subject, Token, TokenId};
 pub(crate) use damaged::{Damage, Repair, damaged, delete_unreadable, repair};
 pub(crate) use former::delete_of_former;
-pub(crate) use issued::{IssuedToken, find_issued, holder};
+pub(crate) use issued::{IssuedToken, find_issued, owner_incarnation};
 pub(crate) use last_use::last_use;
 pub use last_use::{LAST_USE_MINUTES, record_use, with_last_use};
 pub use list::{MAX_TOKENS, NewPersonalToken, by_fingerprint, by_id, create};
@@ -28,8 +28,8 @@ use crate::store::{self, Key, TokenRecord};
 use kit::Env;
 use kit::store::StoreError;
 
-/// Creates or replaces the token with this fingerprint, for the user, group or project that has the id
-/// now; `None` deletes it.
+/// Creates or replaces the token with this fingerprint, for the present user, group or project with the id. `None`
+/// deletes it.
 pub fn save(env: &Env, fingerprint: &Fingerprint, token: Option<Token>) -> Result<(), StoreError> {
     match token {
         Some(token) => save_with(env, fingerprint, token, false),
@@ -37,8 +37,8 @@ pub fn save(env: &Env, fingerprint: &Fingerprint, token: Option<Token>) -> Resul
     }
 }
 
-/// Creates or replaces a token of which it is not said whether it is revoked. One that was revoked here, or rotated,
-/// stays so: a repeated import does not bring it back.
+/// Creates or replaces a token without changing whether it is revoked. A token that was revoked or rotated here stays
+/// so, because a repeated import must not bring it back.
 pub fn save_keeping_revocation(env: &Env, fingerprint: &Fingerprint, token: Token) -> Result<(), StoreError> {
     save_with(env, fingerprint, token, true)
 }
@@ -52,7 +52,7 @@ fn save_with(env: &Env, fingerprint: &Fingerprint, token: Token, keeps_revocatio
         let mut record = new.clone();
         if let Some(current) = current {
             record.revoked |= keeps_revocation && current.revoked && current.is_of_same(&record);
-            // A token that stays revoked still leads to the one that replaced it.
+            // A token that stays revoked still leads to its successor.
             record.rotated_to = current.rotated_to.filter(|_| record.revoked);
         }
         record

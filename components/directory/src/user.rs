@@ -11,8 +11,8 @@ use kit::Env;
 use kit::store::StoreError;
 use std::rc::Rc;
 
-/// Personal namespaces share one series of ids with groups. A user who is recorded without a
-/// namespace id gets this number plus their own id, far above the ids that forges hand out.
+/// Personal namespaces and groups share one series of ids. A user without a recorded namespace id gets this number plus
+/// the user's id, far above the ids that forges assign.
 const FIRST_PERSONAL_NAMESPACE: u64 = 4_000_000_000;
 
 /// The user with this id. 1 read.
@@ -20,13 +20,13 @@ pub fn by_id(env: &Env, id: u64) -> Result<Option<User>, StoreError> {
     Ok(store::read::<UserRecord>(env, &Key::User(id))?.map(|record| record.into_user(id)))
 }
 
-/// This user; `None` if they were deleted, also if another user has their id now. 1 read.
+/// This user; `None` after a deletion, even if another user has the id now. 1 read.
 pub fn by_key(env: &Env, key: &UserKey) -> Result<Option<User>, StoreError> {
     Ok(by_id(env, key.id)?.filter(|user| user.incarnation == key.incarnation))
 }
 
-/// Whether this user was deleted, also if another user has their id now. A user without any record was not: it may be
-/// imported later. 1 read.
+/// Whether this user was deleted, even if another user has the id now. A user without any record was not deleted, and
+/// may be imported later. 1 read.
 pub fn is_deleted(env: &Env, key: &UserKey) -> Result<bool, StoreError> {
     Ok(match existence(env, key.id)? {
         Existence::Unknown => false,
@@ -35,7 +35,7 @@ pub fn is_deleted(env: &Env, key: &UserKey) -> Result<bool, StoreError> {
     })
 }
 
-/// The key of the user who has this id now; if there is none, of the first one with it, who may come later. 1 read.
+/// The key of the present user with this id. Without one, the key of the first user, who may be created later. 1 read.
 pub fn key_of(env: &Env, id: u64) -> Result<UserKey, StoreError> {
     Ok(match existence(env, id)? {
         Existence::Present(incarnation) => UserKey { id, incarnation },
@@ -43,7 +43,7 @@ pub fn key_of(env: &Env, id: u64) -> Result<UserKey, StoreError> {
     })
 }
 
-/// The same as [`by_id`], which an instance decodes once.
+/// Like [`by_id`]; an instance decodes the user once.
 pub(crate) fn shared_by_id(env: &Env, id: u64) -> Result<Option<Rc<User>>, StoreError> {
     let known = Derived::<u64, User>::of(env);
     if let Some(user) = known.as_ref().and_then(|known| known.get(&id)) {
@@ -56,7 +56,7 @@ pub(crate) fn shared_by_id(env: &Env, id: u64) -> Result<Option<Rc<User>>, Store
     Ok(user)
 }
 
-/// Whether there is a user with this id, or was one. 1 read.
+/// Whether a user with this id exists or existed. 1 read.
 pub(crate) fn existence(env: &Env, id: u64) -> Result<Existence, StoreError> {
     store::existence::<UserRecord>(env, &Key::User(id))
 }
@@ -69,7 +69,7 @@ pub fn by_username(env: &Env, username: &str) -> Result<Option<User>, StoreError
     }
 }
 
-/// The user named by an id (all digits) or by a username.
+/// The user with this id (all digits) or username.
 pub fn find(env: &Env, id_or_username: &str) -> Result<Option<User>, StoreError> {
     match Identifier::parse(id_or_username) {
         Identifier::Id(id) => by_id(env, id),
@@ -83,8 +83,8 @@ pub fn save(env: &Env, new: NewUser) -> Result<(), SaveError> {
     save_with(env, new, |_, _| Ok(()))
 }
 
-/// The same. If the personal namespace gets another id, `relocate` moves the projects of the former one to the new one
-/// before the former one is deleted.
+/// Like [`save`]. If the personal namespace gets another id, `relocate` moves its projects to the new namespace before
+/// the old one is deleted.
 pub(crate) fn save_with(
     env: &Env,
     new: NewUser,
@@ -116,14 +116,14 @@ pub(crate) fn save_with(
     store::put(env, &key, |_, incarnation| Ok(UserRecord::from(&user(incarnation)))).map(drop)
 }
 
-/// The personal namespace of a user who is recorded without one.
+/// The personal namespace of a user without a recorded namespace id.
 pub(crate) fn default_namespace(id: u64) -> u64 {
     FIRST_PERSONAL_NAMESPACE.saturating_add(id)
 }
 
-/// Deletes the records of a user, of their personal namespace and of their memberships. [`crate::dependents`] deletes
-/// the namespace's projects. The user's tokens stop working, because a token's user is read on every request, and is
-/// another one if their id is used again.
+/// Deletes the records of a user, of the personal namespace and of the memberships. [`crate::dependents`] deletes the
+/// namespace's projects. The user's tokens stop working: every request reads its token's user, and the next user with
+/// the id has another incarnation.
 pub(crate) fn delete(env: &Env, id: u64) -> Result<(), StoreError> {
     if let Some(user) = by_id(env, id)? {
         namespace::delete_personal(env, user.namespace_id, id)?;

@@ -15,8 +15,8 @@ impl BlobCache {
         BlobCache(ByteLru::new(capacity))
     }
 
-    /// The blob under `key`, from the cache or else from `store`. Absence is not cached, because a writer may write the
-    /// blob later.
+    /// The blob under `key`, from the cache or else from `store`. Absence is not cached, because the blob may be
+    /// written later.
     pub fn get(&self, store: &dyn Store, key: &str) -> Result<Option<Bytes>, StoreError> {
         if let Some(blob) = self.peek(key) {
             return Ok(Some(blob));

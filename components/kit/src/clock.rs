@@ -14,6 +14,7 @@ pub struct Timestamp(i64);
 
 /// A source of the present time.
 pub trait Clock {
+    /// The present time.
     fn now(&self) -> Timestamp;
 
     /// Returns after `time`. Only this instance waits.
@@ -30,10 +31,12 @@ impl Clock for Timestamp {
 }
 
 impl Timestamp {
+    /// From milliseconds since 1970 (UTC).
     pub const fn from_millis(millis: i64) -> Self {
         Timestamp(millis)
     }
 
+    /// The milliseconds since 1970 (UTC).
     pub const fn millis(self) -> i64 {
         self.0
     }
@@ -52,8 +55,8 @@ impl Timestamp {
     }
 
     /// Reads a date in the informal forms that the reference service accepts, with or without a time. Examples are
-    /// `10/03/2024` (the day first), `10 Mar 2024`, `Sun, 10 Mar 2024 09:00:00 GMT` and `2024-03`. It also reads the
-    /// time `24:00:00`.
+    /// `10/03/2024` (the day first), `10 Mar 2024`, `Sun, 10 Mar 2024 09:00:00 GMT` and `2024-03`. The time may be
+    /// `24:00:00`.
     pub fn parse_informal(text: &str) -> Option<Self> {
         if let Some((day, rest)) = text.split_once("24:00").filter(|(day, _)| day.ends_with(['T', 't', ' '])) {
             let zone = rest.strip_prefix(":00").unwrap_or(rest);

@@ -25,8 +25,7 @@ pub struct Env {
     pub blobs: Rc<BlobCache>,
     /// Other values, cached across the requests of this instance.
     pub instance_cache: Rc<InstanceCache>,
-    /// The instance's snapshot of the store that the request reads, in an area's own type; `None` if reads go to the
-    /// store.
+    /// The instance's snapshot of the store, in an area's own type; `None` if the request reads the store.
     pub snapshot: Option<Rc<dyn Any>>,
     pub variables: Rc<Variables>,
     pub entropy: Rc<dyn Entropy>,
@@ -42,8 +41,7 @@ pub struct Env {
 }
 
 impl Env {
-    /// The same environment with the present time, for the next part of a long request, such as the next batch of an
-    /// import.
+    /// A copy with the present time, for the next part of a long request, such as the next batch of an import.
     pub fn with_current_time(&self) -> Env {
         Env { now: self.clock.now(), ..self.clone() }
     }
@@ -58,8 +56,8 @@ impl Env {
         self.blobs.get(&*self.store, key)
     }
 
-    /// The service's base URL without a trailing slash: the variable `external_url` if it is set, else the scheme and
-    /// the authority of this request.
+    /// The service's base URL without a trailing slash: the variable `external_url`, or the request's scheme and
+    /// authority.
     pub fn external_url(&self, request: &Request) -> String {
         match self.variables.get(EXTERNAL_URL) {
             Some(url) => url.trim().trim_end_matches('/').to_owned(),

@@ -52,6 +52,7 @@ impl Error {
         Error { status, body, headers: Vec::new(), cause: None }
     }
 
+    /// Adds a header to the response.
     pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self
@@ -77,10 +78,12 @@ impl Error {
         Error::message(StatusCode::BAD_REQUEST, format!("400 Bad request - {reason}"))
     }
 
+    /// `401 Unauthorized`. Its response gets the challenges [`BEARER`] and [`BASIC`].
     pub fn unauthorized() -> Self {
         Error::message(StatusCode::UNAUTHORIZED, "401 Unauthorized")
     }
 
+    /// `403 Forbidden`.
     pub fn forbidden() -> Self {
         Error::message(StatusCode::FORBIDDEN, "403 Forbidden")
     }

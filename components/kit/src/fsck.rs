@@ -37,6 +37,7 @@ pub struct Problem {
 }
 
 impl CheckReport {
+    /// Counts a problem, and lists it if it is among the first 100.
     pub fn add_problem(&mut self, key: &str, problem: String) {
         self.failed += 1;
         if self.problems.len() < MAX_PROBLEMS {

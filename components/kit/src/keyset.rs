@@ -1,6 +1,5 @@
 //! Keyset pagination of lists (`pagination=keyset`): the header `Link` has the sort key of the page's last row, after
-//! which the next page begins. So rows that are added or removed meanwhile do not move others. The headers have no
-//! total.
+//! which the next page begins. So rows that are added or removed do not move others. The headers have no total.
 
 use crate::error::Error;
 use crate::params::Validation;

@@ -5,8 +5,7 @@ use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::hash::Hash;
 
-/// A cache that is bounded by the sum of the sizes that its entries are put with. Values are cheap to clone (`Rc`,
-/// `Bytes`).
+/// A cache that is bounded by the sum of its entries' sizes. Values are cheap to clone (`Rc`, `Bytes`).
 pub struct ByteLru<K, V> {
     capacity: usize,
     inner: RefCell<Inner<K, V>>,
@@ -20,6 +19,7 @@ struct Inner<K, V> {
 }
 
 impl<K: Hash + Eq, V: Clone> ByteLru<K, V> {
+    /// An empty cache of `capacity` bytes.
     pub fn new(capacity: usize) -> Self {
         ByteLru { capacity, inner: RefCell::new(Inner { size: 0, entries: LruCache::unbounded() }) }
     }

@@ -9,8 +9,7 @@ pub fn is_deep(text: &str) -> bool {
     text.split(['\n', '\r']).any(|line| depth(line) > MAX_DEPTH)
 }
 
-/// The most blocks that are open after this line, if it begins one. Each block takes a marker on the line, or two
-/// columns of indentation.
+/// The most blocks that are open after this line, if it begins one. Each takes a marker, or two columns of indentation.
 fn depth(line: &str) -> usize {
     let (mut markers, mut columns, mut rest) = (0, 0, line);
     loop {

@@ -34,8 +34,7 @@ pub fn check_media_type(request: &Request) -> Result<(), Error> {
     }
 }
 
-/// The text of a parser's error about one line, with the column. The line number is dropped: the parser gets one line
-/// at a time, so it is always 1.
+/// The text of a parser's error about one line, with the column. It omits the line number, which is always 1.
 pub fn json_error(why: &serde_json::Error) -> String {
     let text = why.to_string();
     let position = format!(" at line {} column {}", why.line(), why.column());

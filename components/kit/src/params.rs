@@ -152,6 +152,7 @@ pub struct Validation<'a> {
 }
 
 impl<'a> Validation<'a> {
+    /// Checks `params`.
     pub fn new(params: &'a Params) -> Self {
         Validation { params, errors: RefCell::default() }
     }
@@ -248,8 +249,7 @@ impl<'a> Validation<'a> {
     }
 
     /// Rejects a parameter of the reference service that this server does not support. An empty value and the values in
-    /// `neutral`, which ask for the default behaviour, are accepted. A client would take an ignored parameter for
-    /// obeyed.
+    /// `neutral`, which ask for the default behaviour, are accepted. Clients would take an ignored one for obeyed.
     pub fn unsupported(&self, name: &str, neutral: &[&str]) {
         let is_name = |key: &str| key.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('['));
         let mut values = self.params.pairs().filter(|(key, _)| is_name(key)).map(|(_, value)| value.trim());
@@ -266,8 +266,7 @@ impl<'a> Validation<'a> {
         }
     }
 
-    /// 400 with all errors, joined with `, `, if there are any. The error of a parameter that was read twice occurs
-    /// once.
+    /// 400 with all errors, joined with `, `, if there are any. A repeated error occurs once.
     pub fn finish(self) -> Result<(), Error> {
         let mut errors = self.errors.into_inner();
         let mut known = HashSet::new();

@@ -107,8 +107,8 @@ pub fn check_leased(env: &Env, limit: &RateLimit, default: u64, max_lease: u64, 
     })
 }
 
-/// Counts a request that costs `cost` permits, or refuses it with 429 if fewer are left. A cost above the limit counts
-/// as the whole limit.
+/// Counts a request that costs `cost` permits, or refuses it with 429 if fewer are left. A higher cost counts as the
+/// whole limit.
 pub fn check_cost(env: &Env, limit: &RateLimit, default: u64, cost: u64, caller: &str) -> Result<(), Error> {
     let allowed = env.variables.number(limit.variable, default);
     let cost = cost.min(allowed);
@@ -193,7 +193,6 @@ impl Leases {
         [limit.keys, caller].concat()
     }
 
-    /// The lease of the present window.
     fn current(&self, env: &Env, limit: &RateLimit, key: &str) -> Option<Lease> {
         self.leases.borrow_mut().get(key).copied().filter(|lease| is_current(env, limit, lease.began))
     }
@@ -206,7 +205,6 @@ impl Leases {
 /// Permits that were taken from the store and are unused.
 #[derive(Clone, Copy)]
 struct Lease {
-    /// The beginning of the window.
     began: Timestamp,
     permits: u64,
     /// The number of permits that the instance has used in the window.

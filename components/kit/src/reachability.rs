@@ -23,8 +23,7 @@ use crate::store::StoreError;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 
-/// The least age, in milliseconds, of an unmarked blob when a run begins, for the run to remove it. [`crate::gc`] gives
-/// the reason.
+/// The least age, in milliseconds, that an unmarked blob must have at the beginning of a run ([`crate::gc`]).
 pub const GRACE: i64 = 2 * 60 * 60 * 1000;
 
 /// The key prefixes of an area, by kind. Each list is sorted, and no prefix starts with another.
@@ -47,6 +46,7 @@ pub enum Node<'a> {
 
 /// An area's roots and blobs, and the blobs that each node names.
 pub trait GcSource {
+    /// The prefixes of the area's keys.
     fn layout(&self) -> KeyLayout;
 
     /// Reads a node and marks every blob that it names; an error if they cannot be known. Returns false if the key of a
@@ -66,8 +66,8 @@ pub trait GcSource {
         Ok(())
     }
 
-    /// The failure domain of a node: the part of the area that its damage makes uncollectable. `None`: damage of the
-    /// node ends the run.
+    /// The failure domain of a node: the part of the area that its damage makes uncollectable. `None`: damage ends the
+    /// run.
     fn failure_domain(&self, _node: Node) -> Result<Option<String>, StoreError> {
         Ok(None)
     }
@@ -82,8 +82,8 @@ pub trait GcSource {
         false
     }
 
-    /// The blob that the key `prefix` + `rest` belongs to. Keys of one blob are kept or removed together. A key without
-    /// a blob is never removed.
+    /// The blob that the key `prefix` + `rest` belongs to. Keys of a blob are kept or removed together. A key without
+    /// one is never removed.
     fn blob_id(&self, _prefix: &str, rest: &str) -> Option<BlobId> {
         BlobId::of_id(rest.split('/').next()?)
     }
@@ -165,8 +165,7 @@ impl Tracer {
         self.suspended = Some(position);
     }
 
-    /// The position at which the previous step suspended a removal. By now the root may have changed, or be another
-    /// one.
+    /// The position at which the previous step suspended a removal. The root may have changed since.
     pub fn resume(&mut self) -> Option<String> {
         self.resumed.take()
     }
@@ -176,16 +175,17 @@ impl Tracer {
         self.suspended.is_some()
     }
 
+    /// A tracer without findings; see [`Tracer::check`].
     pub fn new(check: bool) -> Self {
         Tracer { check, ..Tracer::default() }
     }
 
-    /// Marks the blobs with this time-ordered id. Other text is ignored, because no blob of such a name is ever
-    /// removed.
+    /// Marks the blobs with this time-ordered id. Other text is ignored: such blobs are never removed.
     pub fn mark_id(&mut self, id: &str) {
         self.marks.extend(BlobId::of_id(id));
     }
 
+    /// Marks a blob.
     pub fn mark(&mut self, blob: BlobId) {
         self.marks.insert(blob);
     }

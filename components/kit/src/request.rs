@@ -67,7 +67,7 @@ impl Request {
     }
 
     /// The client's address; `None` if the host does not pass it. An IPv6 address is reduced to its /64 network,
-    /// because a client can use every address of its network.
+    /// because a client can use all addresses of its network.
     pub fn client_address(&self) -> Option<&str> {
         self.client_address.get_or_init(|| self.parse_client_address()).as_deref()
     }

@@ -64,6 +64,7 @@ impl Response {
         self
     }
 
+    /// Sets a header.
     pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.insert(name, value);
         self

@@ -19,12 +19,10 @@ use std::rc::Rc;
 /// how many writers may overtake one. With the pauses between them, the attempts take at most half a minute.
 const MAX_ATTEMPTS: u32 = 300;
 
-/// The most lost swaps that are repeated without a pause. Some hosts report every swap as lost; the next read shows
-/// that it took place.
+/// The most lost swaps that are repeated without a pause. Some hosts report swaps as lost that took place.
 const IMMEDIATE_RETRIES: u32 = 2;
 
-/// The most swaps of one [`update`] that may end without a known outcome. The host waits for its store before the next
-/// read.
+/// The most swaps of an [`update`] without a known outcome. The host waits for its store before the next read.
 const MAX_UNKNOWN: u32 = 3;
 
 /// An [`update`] that has taken longer, in milliseconds, does not swap again after an unknown outcome. The store is
@@ -44,8 +42,8 @@ pub fn read<R: DeserializeOwned>(store: &dyn Store, key: &str) -> Result<Option<
     store.get(key)?.map(|bytes| decode(key, &bytes)).transpose()
 }
 
-/// Reads a root and converts it. As long as its bytes stay the same, an instance decodes and converts them once. Each
-/// kind of root needs its own `T`.
+/// Reads a root and converts it. An instance decodes and converts the same bytes once. Each kind of root needs its own
+/// `T`.
 pub fn read_cached<R: DeserializeOwned, T: 'static>(
     env: &Env,
     key: &str,

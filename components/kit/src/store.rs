@@ -16,6 +16,7 @@ pub trait Store {
     /// Deletes a key; an absent key is not an error.
     fn delete(&self, key: &str) -> Result<(), StoreError>;
 
+    /// Whether the key is present.
     fn exists(&self, key: &str) -> Result<bool, StoreError>;
 
     /// Adds `delta` to a counter and returns the new value; an absent counter is 0. Hosts store counters in different

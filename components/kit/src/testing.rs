@@ -1,5 +1,4 @@
-//! Test doubles of the ports: a store in memory, stores with faults, a counting store, repeatable randomness, and
-//! writers in simulated time.
+//! Test doubles of the ports: stores in memory, with faults and with counts, repeatable randomness, simulated writers.
 
 mod counting;
 mod simulation;
@@ -301,6 +300,7 @@ pub struct Upstream {
 type Answer = Rc<dyn Fn(&OutboundRequest) -> Result<OutboundResponse, OutboundError>>;
 
 impl Upstream {
+    /// A server that answers by `answer`.
     pub fn new(answer: impl Fn(&OutboundRequest) -> Result<OutboundResponse, OutboundError> + 'static) -> Self {
         Upstream { calls: Rc::default(), answer: Rc::new(answer) }
     }

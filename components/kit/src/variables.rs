@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 pub struct Variables(BTreeMap<String, String>);
 
 impl Variables {
-    /// The value of `name`; `None` if it is undefined or empty. So an empty default in the manifest disables a
-    /// variable.
+    /// The value of `name`; `None` if it is undefined or empty. So the manifest can disable it by an empty default.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }

@@ -11,7 +11,6 @@ mod http;
 mod key_value;
 mod memcmp;
 mod outbound;
-mod waiting;
 
 use crate::blob::BlobCache;
 use crate::clock::{Clock, Timestamp};
@@ -80,9 +79,9 @@ where
     http::outgoing(respond(env, request, handle).await, is_head)
 }
 
-/// Starts to handle a request that came by value. `client` chooses the client, and `environment` makes the environment
+/// Begins to handle a request that came by value. `client` chooses the client, and `environment` makes the environment
 /// with it. `client` gets the [`Exchanges`] of the request, which only a sequential handler may use.
-pub fn handle_by_value<E, F>(
+pub async fn begin_by_value<E, F>(
     request: by_value_handler::Request,
     kept: by_value_handler::KeptBodies,
     client: impl FnOnce(Exchanges) -> Rc<dyn Client>,
@@ -93,10 +92,11 @@ where
     E: Future<Output = Env>,
     F: AsyncFnOnce(Env, Request) -> Response + 'static,
 {
-    by_value::handle(request, kept, |exchanges, request| {
+    by_value::begin(request, kept, |exchanges, request| {
         let client = client(exchanges);
         async move { respond(environment(client).await, request, handle).await }
     })
+    .await
 }
 
 async fn respond<F>(env: Env, request: Request, handle: F) -> Response
@@ -135,8 +135,7 @@ pub fn reads(prefix: &str, format: u32) -> Storage {
     Storage { prefix: prefix.to_owned(), reads: vec![format], writes: None }
 }
 
-/// Checks that this component may read every prefix that it declares. The host calls it before it routes requests to
-/// the component.
+/// Checks that this component may read every prefix that it declares. The host calls it before it routes requests here.
 pub async fn check(storage: &[Storage]) -> Result<(), String> {
     let env = env(Rc::new(NoNetwork), &[]).await;
     storage.iter().try_for_each(|storage| {
@@ -157,8 +156,7 @@ pub async fn check(storage: &[Storage]) -> Result<(), String> {
 /// `network` gives the area outbound HTTP; without it, the component does not import `wasi:http/client`. The value
 /// `sequential` lets the host send the first request. It requires a handler that sends its requests one after the other
 /// and waits for nothing else meanwhile. Any other handler is `concurrent`. An area with a network and an empty
-/// `storage` has no key-value store, and its component imports none. Name and version are taken from the area's
-/// package.
+/// `storage` has no key-value store, and its component imports none. Name and version are the package's.
 #[macro_export]
 macro_rules! area {
     (handle: $handle:path, variables: $variables:expr, storage: $storage:tt,) => {
@@ -204,17 +202,17 @@ macro_rules! area {
         }
 
         impl $crate::wasi::ByValueHandler for Component {
-            fn handle(
+            async fn begin(
                 request: $crate::wasi::by_value_handler::Request,
                 kept: $crate::wasi::by_value_handler::KeptBodies,
             ) -> $crate::wasi::ByValueResult {
                 let client = $crate::area!(@client $network, $client);
-                $crate::wasi::handle_by_value(request, kept, client, $env, $handle)
+                $crate::wasi::begin_by_value(request, kept, client, $env, $handle).await
             }
 
             async fn go_on(
                 continuation: u64,
-                response: Option<Result<$crate::wasi::by_value_handler::Response, $crate::wasi::ErrorCode>>,
+                response: Result<$crate::wasi::by_value_handler::Response, $crate::wasi::ErrorCode>,
             ) -> $crate::wasi::ByValueResult {
                 $crate::wasi::go_on_by_value(continuation, response).await
             }
@@ -274,8 +272,7 @@ async fn environment(outbound: Rc<dyn Client>, names: &[&str], open: impl FnOnce
                 variables: Rc::new(read_variables(names).await),
                 entropy: Rc::new(WasiEntropy),
             };
-            // `check` reads no variables, so its instance is not kept. If the store could not be opened, the next
-            // request may succeed.
+            // `check` reads no variables, so its instance is not kept. A closed store may open at the next request.
             if is_open && !names.is_empty() {
                 INSTANCE.set(Some(instance.clone()));
             }
@@ -298,7 +295,6 @@ async fn environment(outbound: Rc<dyn Client>, names: &[&str], open: impl FnOnce
 }
 
 async fn read_variables(names: &[&str]) -> Variables {
-    waiting::allowed().await;
     let mut values = Vec::new();
     for name in names {
         // A variable that the manifest does not grant counts as undefined.

@@ -15,7 +15,7 @@ use crate::{member, path_suggestion};
 use directory::access::Role;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller, INVALID_TOKENS};
 use directory::catalog::access_snapshot::AccessSnapshot;
-use directory::catalog::{self, Catalog, Namespace};
+use directory::catalog::{self, Catalog, NamespaceView};
 use directory::feature::{self, Actor, Features};
 use directory::namespace;
 use directory::path::Identifier;
@@ -195,7 +195,7 @@ impl<'a> RenderContext<'a> {
         })
     }
 
-    fn entity<'n>(&self, namespace: Namespace<'n>) -> Result<Entity<'n>, Error> {
+    fn entity<'n>(&self, namespace: NamespaceView<'n>) -> Result<Entity<'n>, Error> {
         let service = Service {
             url: &self.url,
             licensed: self.settings.license() != License::Free,
@@ -222,7 +222,7 @@ impl<'a> RenderContext<'a> {
             name: namespace.name(),
             path: namespace.path(),
             full_path: namespace.full_path(),
-            parent_id: namespace.parent().map(Namespace::id),
+            parent_id: namespace.parent().map(NamespaceView::id),
             is_group: namespace.is_group(),
             plan: root.map_or_else(|| details.plan.clone(), |root| root.details().plan),
             details,

@@ -2,7 +2,7 @@
 //! keeps 16 bytes for each address until the catalog root changes.
 
 use crate::query::lower;
-use directory::catalog::{self, Catalog, Namespace};
+use directory::catalog::{self, Catalog, NamespaceView};
 use directory::record_cache::{self, Derived};
 use directory::user::{self, User};
 use kit::Env;
@@ -52,7 +52,7 @@ fn hash(address: &str) -> u64 {
 impl EmailIndex {
     fn read(env: &Env, catalog: &Catalog) -> Result<Self, StoreError> {
         let mut entries = Vec::new();
-        for id in catalog.namespaces().filter_map(Namespace::owner) {
+        for id in catalog.namespaces().filter_map(NamespaceView::owner) {
             let address = user::by_id(env, id)?.and_then(|user| address_of(&user));
             entries.extend(address.map(|address| (hash(&address), id)));
         }

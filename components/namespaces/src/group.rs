@@ -4,7 +4,7 @@ use crate::query::Query;
 use crate::web_url;
 use directory::access::Role;
 use directory::catalog::access_snapshot::AccessSnapshot;
-use directory::catalog::{Catalog, Namespace};
+use directory::catalog::{Catalog, NamespaceView};
 use directory::member::{Memberships, Share, Source};
 use directory::namespace::Visibility;
 use kit::Timestamp;
@@ -81,7 +81,7 @@ impl GroupFilter {
     }
 
     /// Whether the list has this group, which the caller may read.
-    pub fn matches(&self, group: Namespace, reader: &GroupReader) -> bool {
+    pub fn matches(&self, group: NamespaceView, reader: &GroupReader) -> bool {
         let asks_for_role = self.owned || self.min_role.is_some();
         let role = if asks_for_role { reader.membership_role(group) } else { Role::None };
         !self.matches_nothing
@@ -98,11 +98,11 @@ impl GroupFilter {
     }
 
     /// The sort key of a group in a list by name.
-    pub fn name_sort_key(group: Namespace) -> SortKey {
+    pub fn name_sort_key(group: NamespaceView) -> SortKey {
         SortKey { text: group.name().to_lowercase(), id: group.id() }
     }
 
-    pub fn sort(&self, groups: &mut [Namespace]) {
+    pub fn sort(&self, groups: &mut [NamespaceView]) {
         match self.order {
             Order::Name => groups.sort_by_cached_key(|group| GroupFilter::name_sort_key(*group)),
             Order::Path => groups.sort_by_cached_key(|group| (group.path().to_lowercase(), group.id())),
@@ -131,14 +131,14 @@ fn matches_nothing(params: &Params, checks: &Validation) -> bool {
 pub fn membership_role(
     snapshot: &AccessSnapshot,
     memberships: &Memberships,
-    namespace: Namespace,
+    namespace: NamespaceView,
     now: Timestamp,
 ) -> Role {
     if snapshot.is_admin() { inherited_role(memberships, namespace, now) } else { snapshot.namespace_role(namespace) }
 }
 
 /// The highest role in a namespace and the namespaces above it.
-pub fn inherited_role(memberships: &Memberships, namespace: Namespace, now: Timestamp) -> Role {
+pub fn inherited_role(memberships: &Memberships, namespace: NamespaceView, now: Timestamp) -> Role {
     let roles = namespace.lineage().map(|above| memberships.role(Source::Group(above.id()), now));
     roles.max().unwrap_or(Role::None)
 }
@@ -191,34 +191,34 @@ impl GroupReader {
             Source::Group(id) => catalog.namespace(id),
             Source::Project(id) => catalog.project(id).map(|project| project.namespace()),
         });
-        let member_lineages = namespaces.flat_map(Namespace::lineage).map(Namespace::row).collect();
+        let member_lineages = namespaces.flat_map(NamespaceView::lineage).map(NamespaceView::row).collect();
         let sees_all_by_default = snapshot.is_admin() || !is_user;
         GroupReader { snapshot, sees_internal, sees_all_by_default, member_lineages, memberships, now }
     }
 
     /// The role of the caller by membership, as in [`membership_role`].
-    fn membership_role(&self, group: Namespace) -> Role {
+    fn membership_role(&self, group: NamespaceView) -> Role {
         membership_role(&self.snapshot, &self.memberships, group, self.now)
     }
 
     /// Whether the caller is a member of the group, or of a group or project below it.
-    fn is_member(&self, group: Namespace) -> bool {
+    fn is_member(&self, group: NamespaceView) -> bool {
         self.membership_role(group) >= Role::Guest || self.member_lineages.contains(&group.row())
     }
 
     /// The same, but administrators have a role in every group.
-    fn has_role(&self, group: Namespace) -> bool {
+    fn has_role(&self, group: NamespaceView) -> bool {
         self.snapshot.namespace_role(group) >= Role::Guest || self.member_lineages.contains(&group.row())
     }
 
     /// Whether the caller, who may read the group, may list its members. The members of a private group are visible to
     /// callers with a role in it. A role in a group or project below it is not enough.
-    pub fn may_list_members(&self, group: Namespace) -> bool {
+    pub fn may_list_members(&self, group: NamespaceView) -> bool {
         group.visibility() != Visibility::Private || self.snapshot.namespace_role(group) > Role::None
     }
 
     /// As [`directory::access::may_read_group`].
-    pub fn may_read(&self, group: Namespace) -> bool {
+    pub fn may_read(&self, group: NamespaceView) -> bool {
         let is_open = match group.visibility() {
             Visibility::Public => true,
             Visibility::Internal => self.sees_internal,
@@ -229,7 +229,7 @@ impl GroupReader {
 }
 
 /// The JSON of a group. `base` is the base URL of the service.
-pub fn to_json(group: Namespace, base: &str) -> Value {
+pub fn to_json(group: NamespaceView, base: &str) -> Value {
     let full_path = group.full_path();
     json!({
         "id": group.id(),
@@ -237,7 +237,7 @@ pub fn to_json(group: Namespace, base: &str) -> Value {
         "path": group.path(),
         "full_name": group.full_name(),
         "full_path": full_path,
-        "parent_id": group.parent().map(Namespace::id),
+        "parent_id": group.parent().map(NamespaceView::id),
         "visibility": group.visibility().as_str(),
         "avatar_url": group.details().avatar_url,
         "web_url": web_url::group(base, &full_path),

@@ -3,7 +3,7 @@
 use crate::query::Query;
 use crate::text::TextIndex;
 use directory::access::Role;
-use directory::catalog::{Catalog, Namespace, TreeVersion};
+use directory::catalog::{Catalog, NamespaceView, TreeVersion};
 use directory::member::{Memberships, Source};
 use kit::Env;
 use std::cell::RefCell;
@@ -26,7 +26,7 @@ impl Filter {
 
 /// A page, and the number of rows on all pages.
 pub struct ListPage<'a> {
-    pub page: Vec<Namespace<'a>>,
+    pub page: Vec<NamespaceView<'a>>,
     pub total: usize,
 }
 
@@ -52,13 +52,13 @@ pub fn of_member<'a>(
     memberships: &Memberships,
     role: Role,
     filter: &Filter,
-) -> Vec<Namespace<'a>> {
+) -> Vec<NamespaceView<'a>> {
     let has_role = |source: &Source| memberships.role(*source, env.now) >= role;
     let groups = memberships.0.keys().filter(|source| has_role(source)).filter_map(|source| match source {
         Source::Group(id) => catalog.namespace(*id).filter(|group| group.is_group()),
         Source::Project(_) => None,
     });
-    let mut own: Vec<Namespace> = groups.chain(catalog.namespace_of_user(user_id)).collect();
+    let mut own: Vec<NamespaceView> = groups.chain(catalog.namespace_of_user(user_id)).collect();
     own.sort_unstable_by_key(|namespace| namespace.row());
     own.retain(|namespace| !filter.top_level_only || namespace.parent().is_none());
     if let Some(query) = &filter.query {

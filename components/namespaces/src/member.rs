@@ -2,7 +2,7 @@
 
 use directory::access::Role;
 use directory::catalog::member::Member;
-use directory::catalog::{Catalog, Namespace};
+use directory::catalog::{Catalog, NamespaceView};
 use directory::member::Source;
 use kit::Env;
 use kit::store::StoreError;
@@ -34,7 +34,7 @@ const MAX_CACHED: usize = 100_000;
 
 /// The counts of a group, from the cache of the instance or newly counted. Counting reads each uncached blob of the
 /// member table that has one of the members.
-pub fn counts(env: &Env, catalog: &Catalog, group: Namespace) -> Result<Counts, StoreError> {
+pub fn counts(env: &Env, catalog: &Catalog, group: NamespaceView) -> Result<Counts, StoreError> {
     let day = env.now.millis().div_euclid(24 * 60 * 60 * 1000);
     let is_current = |cached: &Rc<CachedCounts>| cached.revision == catalog.revision() && cached.day == day;
     let cached = env.instance_cache.get::<CachedCounts>().filter(is_current).unwrap_or_else(|| {
@@ -54,7 +54,7 @@ pub fn counts(env: &Env, catalog: &Catalog, group: Namespace) -> Result<Counts, 
     Ok(counts)
 }
 
-fn count(env: &Env, catalog: &Catalog, group: Namespace) -> Result<Counts, StoreError> {
+fn count(env: &Env, catalog: &Catalog, group: NamespaceView) -> Result<Counts, StoreError> {
     let is_member = |member: &Member| member.role >= Role::Guest && member.is_current(env.now);
     let personal_namespace = |user_id: u64| catalog.namespace_of_user(user_id);
     let groups: Vec<Source> = group.descendants().map(|below| Source::Group(below.id())).collect();
@@ -62,14 +62,14 @@ fn count(env: &Env, catalog: &Catalog, group: Namespace) -> Result<Counts, Store
     let mut members = HashSet::new();
     let mut billable: HashMap<u64, Role> = HashMap::new();
     let mut add_billable = |member: &Member, at_most: Role| {
-        if personal_namespace(member.user_id).is_some_and(Namespace::has_active_human_owner) {
+        if personal_namespace(member.user_id).is_some_and(NamespaceView::has_active_human_owner) {
             let role = billable.entry(member.user_id).or_insert(Role::Guest);
             *role = (*role).max(member.role.min(at_most));
         }
     };
     catalog.members(env, &groups, |member| {
         if is_member(&member) {
-            if personal_namespace(member.user_id).is_some_and(Namespace::has_active_owner) {
+            if personal_namespace(member.user_id).is_some_and(NamespaceView::has_active_owner) {
                 members.insert(member.user_id);
             }
             add_billable(&member, Role::Owner);
@@ -99,8 +99,8 @@ fn count(env: &Env, catalog: &Catalog, group: Namespace) -> Result<Counts, Store
 
 /// The groups invited to a group, or to one of its subgroups or projects. Each has the highest role that its members
 /// get there.
-fn invited(env: &Env, group: Namespace) -> BTreeSet<(u64, Role)> {
-    let shares = group.descendants().flat_map(Namespace::shares);
+fn invited(env: &Env, group: NamespaceView) -> BTreeSet<(u64, Role)> {
+    let shares = group.descendants().flat_map(NamespaceView::shares);
     let shares = shares.chain(group.projects_below().flat_map(|project| project.shares()));
     let current = shares.filter(|share| share.expires_at.is_none_or(|end| env.now < end) && share.role >= Role::Guest);
     current.map(|share| (share.group_id, share.role)).collect()

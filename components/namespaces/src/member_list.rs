@@ -4,7 +4,7 @@ use crate::group::{self, GroupReader};
 use crate::query::Query;
 use crate::user_search::UserSearch;
 use directory::access::Role;
-use directory::catalog::{Catalog, Namespace, Project};
+use directory::catalog::{Catalog, NamespaceView, ProjectView};
 use directory::member::{Membership, Share, Source};
 use kit::params::Validation;
 use kit::store::StoreError;
@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, HashSet};
 /// A group or project, which has members.
 #[derive(Clone, Copy)]
 pub enum GroupOrProject<'c> {
-    Group(Namespace<'c>),
-    Project(Project<'c>),
+    Group(NamespaceView<'c>),
+    Project(ProjectView<'c>),
 }
 
 impl<'c> GroupOrProject<'c> {
@@ -27,7 +27,7 @@ impl<'c> GroupOrProject<'c> {
     }
 
     /// The groups whose members are also members here. The personal namespace, for a project of a user.
-    fn ancestors(self) -> impl Iterator<Item = Namespace<'c>> {
+    fn ancestors(self) -> impl Iterator<Item = NamespaceView<'c>> {
         let (nearest, skipped) = match self {
             GroupOrProject::Group(group) => (group, 1),
             GroupOrProject::Project(project) => (project.namespace(), 0),
@@ -41,7 +41,7 @@ impl<'c> GroupOrProject<'c> {
             GroupOrProject::Group(group) => group.shares(),
             GroupOrProject::Project(project) => project.shares(),
         };
-        let inherited = self.ancestors().filter(|group| reader.may_read(*group)).flat_map(Namespace::shares);
+        let inherited = self.ancestors().filter(|group| reader.may_read(*group)).flat_map(NamespaceView::shares);
         own.into_iter().chain(inherited).collect()
     }
 }
@@ -61,7 +61,7 @@ pub fn all(
     resource: GroupOrProject,
     reader: &GroupReader,
 ) -> Result<BTreeMap<u64, Membership>, StoreError> {
-    let sources = |groups: &mut dyn Iterator<Item = Namespace>| -> Vec<Source> {
+    let sources = |groups: &mut dyn Iterator<Item = NamespaceView>| -> Vec<Source> {
         groups.filter(|group| reader.may_read(*group)).map(|group| Source::Group(group.id())).collect()
     };
     let mut members = Members::new(env, catalog, resource);
@@ -136,7 +136,7 @@ impl MemberFilter {
     }
 
     /// Whether the list has the member who owns this personal namespace.
-    pub fn matches(&self, user: Namespace) -> bool {
+    pub fn matches(&self, user: NamespaceView) -> bool {
         let id = user.owner().unwrap_or(0);
         !self.only_awaiting
             && self.user_ids.as_ref().is_none_or(|ids| ids.contains(&id))

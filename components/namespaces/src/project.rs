@@ -6,7 +6,7 @@ use crate::route;
 use crate::web_url;
 use directory::access::Role;
 use directory::catalog::access_snapshot::AccessSnapshot;
-use directory::catalog::{Namespace, Project};
+use directory::catalog::{NamespaceView, ProjectView};
 use directory::member::{Memberships, Source};
 use directory::namespace::Visibility;
 use directory::project::FeatureAccess;
@@ -153,7 +153,7 @@ impl ProjectFilter {
     }
 
     /// Whether the list has this project, which the caller may read.
-    pub fn matches(&self, project: Project, reader: &ProjectReader) -> bool {
+    pub fn matches(&self, project: ProjectView, reader: &ProjectReader) -> bool {
         let signed = i64::try_from(project.id()).unwrap_or(i64::MAX);
         let asks_for_role = self.membership || self.owned || self.min_role.is_some();
         let role = || reader.membership_role(project);
@@ -175,13 +175,13 @@ impl ProjectFilter {
             && self.min_role.is_none_or(|least| role >= least)
     }
 
-    fn matches_text(&self, project: Project, query: &Query) -> bool {
+    fn matches_text(&self, project: ProjectView, query: &Query) -> bool {
         query.matches(&lower(project.name()))
             || query.matches(&lower(project.path()))
             || self.search_namespaces && query.matches(&lower(&project.full_path()))
     }
 
-    pub fn sort(&self, projects: &mut [Project]) {
+    pub fn sort(&self, projects: &mut [ProjectView]) {
         match self.order {
             Order::Id => projects.sort_unstable_by_key(|project| project.id()),
             Order::Name => projects.sort_by_cached_key(|project| (lower(project.name()), project.id())),
@@ -227,7 +227,7 @@ pub struct ProjectReader {
 
 impl ProjectReader {
     /// The role of the caller by membership. The rights of an administrator do not count.
-    fn membership_role(&self, project: Project) -> Role {
+    fn membership_role(&self, project: ProjectView) -> Role {
         if !self.snapshot.is_admin() {
             return self.snapshot.project_role(project);
         }
@@ -235,17 +235,17 @@ impl ProjectReader {
         if is_owner { Role::Owner } else { self.direct_role(project).max(self.group_role(project)) }
     }
 
-    fn direct_role(&self, project: Project) -> Role {
+    fn direct_role(&self, project: ProjectView) -> Role {
         self.memberships.role(Source::Project(project.id()), self.now)
     }
 
     /// The highest role in a group above the project.
-    fn group_role(&self, project: Project) -> Role {
+    fn group_role(&self, project: ProjectView) -> Role {
         group::inherited_role(&self.memberships, project.namespace(), self.now)
     }
 
     /// The field `permissions` of a project.
-    fn permissions(&self, project: Project) -> Value {
+    fn permissions(&self, project: ProjectView) -> Value {
         let access = |role: Role| match role {
             Role::None => Value::Null,
             role => json!({"access_level": role.level()}),
@@ -262,7 +262,7 @@ pub fn shows_details(reader: &ProjectReader, is_simple: bool) -> bool {
 /// The JSON of a project. `record` is its own record, and `base` the base URL of the service. `creator_id` is `None`
 /// for a deleted creator. `default_branch` comes from the repository.
 pub fn to_json(
-    project: Project,
+    project: ProjectView,
     record: &directory::project::Project,
     creator_id: Option<u64>,
     default_branch: Option<String>,
@@ -309,7 +309,7 @@ pub fn to_json(
     Value::Object(fields)
 }
 
-fn namespace_to_json(namespace: Namespace, base: &str) -> Value {
+fn namespace_to_json(namespace: NamespaceView, base: &str) -> Value {
     let full_path = namespace.full_path();
     let web_url = match namespace.is_group() {
         true => web_url::group(base, &full_path),
@@ -321,7 +321,7 @@ fn namespace_to_json(namespace: Namespace, base: &str) -> Value {
         "path": namespace.path(),
         "kind": if namespace.is_group() { "group" } else { "user" },
         "full_path": full_path,
-        "parent_id": namespace.parent().map(Namespace::id),
+        "parent_id": namespace.parent().map(NamespaceView::id),
         "avatar_url": namespace.details().avatar_url,
         "web_url": web_url,
     })

@@ -2,7 +2,7 @@
 
 use crate::query::Query;
 use crate::user_search::UserSearch;
-use directory::catalog::Namespace;
+use directory::catalog::NamespaceView;
 use kit::params::{Params, Validation};
 
 /// The filters of a list of users. A user must pass all of them.
@@ -72,7 +72,7 @@ impl UserFilter {
     }
 
     /// Whether the list has the owner of this namespace, by what the catalog knows.
-    pub fn matches(&self, namespace: Namespace) -> bool {
+    pub fn matches(&self, namespace: NamespaceView) -> bool {
         let (is_active, is_bot) = (namespace.has_active_owner(), namespace.has_bot_owner());
         let is_external = namespace.has_external_owner();
         let excluded = [

@@ -4,7 +4,7 @@
 use crate::email_index;
 use crate::query::{Query, lower};
 use crate::text::TextIndex;
-use directory::catalog::{Catalog, Namespace};
+use directory::catalog::{Catalog, NamespaceView};
 use kit::Env;
 use kit::keyset::SortKey;
 use kit::store::StoreError;
@@ -33,10 +33,10 @@ impl UserSearch {
         env: &Env,
         catalog: &'c Catalog,
         with_addresses: bool,
-    ) -> Result<Vec<Namespace<'c>>, StoreError> {
+    ) -> Result<Vec<NamespaceView<'c>>, StoreError> {
         let Some(query) = &self.query else { return Ok(Vec::new()) };
         let rows = TextIndex::of(env, catalog).find(catalog, query, false);
-        let mut found: Vec<Namespace> = rows.iter().filter_map(|row| catalog.namespace_in_row(row)).collect();
+        let mut found: Vec<NamespaceView> = rows.iter().filter_map(|row| catalog.namespace_in_row(row)).collect();
         if with_addresses && self.text.contains('@') {
             let users = email_index::users_with_address(env, &self.text)?;
             found.extend(users.into_iter().filter_map(|id| catalog.namespace_of_user(id)));
@@ -47,14 +47,14 @@ impl UserSearch {
     }
 
     /// Whether the name or username of a user matches.
-    pub fn matches(&self, user: Namespace) -> bool {
+    pub fn matches(&self, user: NamespaceView) -> bool {
         let matches = |query: &Query| query.matches(&lower(user.name())) || query.matches(&lower(user.path()));
         self.query.as_ref().is_some_and(matches)
     }
 
     /// The sort key of a match. First comes the user with this username, then users with this name, then others, each
     /// by name and id.
-    pub fn sort_key(&self, user: Namespace) -> SortKey {
+    pub fn sort_key(&self, user: NamespaceView) -> SortKey {
         let name = lower(user.name());
         let rank = if user.path().eq_ignore_ascii_case(&self.text) {
             0

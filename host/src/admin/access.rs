@@ -1,7 +1,6 @@
 //! The token of the admin listener. A program on the same machine finds address and token in a file of
 //! the data folder that only the host's user can read.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -56,15 +55,10 @@ impl AdminAccess {
 
     /// Writes the file. [`AccessFile`] removes it when it is dropped.
     pub fn publish(&self, data: &Path) -> io::Result<AccessFile> {
-        let path = data.join(FILE_NAME);
-        // After a crash, the old page and file have the address and the token of a former listener. On a full disk, the
+        // After a crash, the old file and page have the address and the token of a former listener. On a full disk, the
         // host can remove them, but not replace them.
-        entry_page::remove(data)?;
-        let bytes = serde_json::to_vec(self)?;
-        if let Err(error) = private_files::replace(&path, &bytes) {
-            let _ = fs::remove_file(&path);
-            return Err(error);
-        }
+        remove(data)?;
+        private_files::replace(&data.join(FILE_NAME), &[&serde_json::to_vec(self)?])?;
         Ok(AccessFile { data: data.to_owned() })
     }
 }
@@ -76,11 +70,15 @@ pub struct AccessFile {
 
 impl Drop for AccessFile {
     fn drop(&mut self) {
-        let removed = fs::remove_file(self.data.join(FILE_NAME)).and_then(|()| entry_page::remove(&self.data));
-        if let Err(error) = removed {
+        if let Err(error) = remove(&self.data) {
             tracing::debug!(data = %self.data.display(), %error, "a file of the admin listener cannot be removed");
         }
     }
+}
+
+/// Removes the file and the page, if they exist.
+fn remove(data: &Path) -> io::Result<()> {
+    [FILE_NAME, entry_page::FILE_NAME].iter().try_for_each(|name| private_files::remove(&data.join(name)))
 }
 
 /// Writes the file, and tries again after a failure.
@@ -145,6 +143,7 @@ impl TokenVerifier {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
@@ -171,7 +170,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let of_dead_host = AdminAccess { url: "http://h".into(), token: "t".to_owned() };
         std::mem::forget(of_dead_host.publish(folder.path()).unwrap());
-        fs::create_dir(folder.path().join("admin.json.new")).unwrap();
+        // The host cannot remove a folder in the place of the page.
+        fs::create_dir(folder.path().join(entry_page::FILE_NAME)).unwrap();
         assert!(AdminAccess { url: "http://i".into(), token: "u".to_owned() }.publish(folder.path()).is_err());
         let error = AdminAccess::find(folder.path()).err().unwrap().to_string();
         assert!(error.starts_with("no host is running"), "{error}");

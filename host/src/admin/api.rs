@@ -81,8 +81,7 @@ impl AdminApi {
                 match exposition::openmetrics(context.deployer().application().clone(), context.host.read()) {
                     Ok(text) => {
                         let text = if context.old_metric_names { exposition::with_old_names(text) } else { text };
-                        let (media_type, text) = exposition::negotiate(text, &parts.headers);
-                        body(StatusCode::OK, media_type, text)
+                        body(StatusCode::OK, exposition::MEDIA_TYPE, text)
                     }
                     Err(_) => error_response(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written"),
                 }

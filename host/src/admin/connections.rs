@@ -34,22 +34,19 @@ impl ConnectionBounds {
     /// The limits if the process may open enough files and sockets.
     pub const MOST: Self = Self { authenticated: 64, unauthenticated: 32, silent: 256 };
 
-    /// The lowest limits. With fewer, health checks and operators would keep each other out.
-    pub const LEAST: Self = Self { authenticated: 4, unauthenticated: 4, silent: 4 };
-
     pub const fn total(self) -> usize {
         self.authenticated + self.unauthenticated + self.silent
     }
 
-    /// The least, and at most `more` connections above them, divided in proportion to the most.
-    pub fn least_and(more: usize) -> Self {
-        let between = Self::MOST.total() - Self::LEAST.total();
-        let bound = |least: usize, most: usize| least + (most - least) * more.min(between) / between;
-        let (least, most) = (Self::LEAST, Self::MOST);
+    /// The most in proportion to `total` connections. At least four of each kind, because with fewer, health checks and
+    /// operators would keep each other out.
+    pub fn within(total: usize) -> Self {
+        let whole = Self::MOST.total();
+        let bound = |most: usize| (most * total.min(whole) / whole).max(4);
         Self {
-            authenticated: bound(least.authenticated, most.authenticated),
-            unauthenticated: bound(least.unauthenticated, most.unauthenticated),
-            silent: bound(least.silent, most.silent),
+            authenticated: bound(Self::MOST.authenticated),
+            unauthenticated: bound(Self::MOST.unauthenticated),
+            silent: bound(Self::MOST.silent),
         }
     }
 }
@@ -301,7 +298,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_that_is_evicted_has_its_place_until_it_is_closed() {
-        let bounds = ConnectionBounds::LEAST;
+        let bounds = ConnectionBounds::within(0);
         let connections = Connections::new(bounds);
         let mut open = Vec::new();
         // Each sends its first byte, so the host evicts an older one, which is slow to close.
@@ -315,16 +312,14 @@ mod tests {
 
     #[test]
     fn fewer_descriptors_lower_each_bound() {
-        let (least, most) = (ConnectionBounds::LEAST, ConnectionBounds::MOST);
-        assert_eq!(ConnectionBounds::least_and(0), least);
-        assert_eq!(ConnectionBounds::least_and(usize::MAX), most);
-        for more in 0..=most.total() - least.total() {
-            assert!(ConnectionBounds::least_and(more).total() <= least.total() + more, "{more}");
+        let most = ConnectionBounds::MOST;
+        assert_eq!(ConnectionBounds::within(usize::MAX), most);
+        for total in 0..=most.total() {
+            let least = ConnectionBounds { authenticated: 4, unauthenticated: 4, silent: 4 };
+            assert!(ConnectionBounds::within(total).total() <= total.max(least.total()), "{total}");
         }
-        assert_eq!(
-            ConnectionBounds::least_and(34),
-            ConnectionBounds { authenticated: 10, unauthenticated: 6, silent: 29 }
-        );
+        let expected = ConnectionBounds { authenticated: 8, unauthenticated: 4, silent: 33 };
+        assert_eq!(ConnectionBounds::within(46), expected);
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub struct AdminContext {
     pub deployment_threads: DeploymentThreads,
     pub history: History,
     pub sessions: Sessions,
-    /// Metrics have the names of the release before.
+    /// Whether metrics have the names of the previous release.
     pub old_metric_names: bool,
 }
 

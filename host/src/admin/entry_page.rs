@@ -4,7 +4,6 @@
 //! gives the browser the path of this page, which only the host's user can read. The code is valid once, and for five
 //! minutes.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +12,7 @@ use maud::{DOCTYPE, html};
 use crate::private_files;
 
 /// The file in the data folder.
-const FILE_NAME: &str = "operator.html";
+pub const FILE_NAME: &str = "operator.html";
 
 /// Writes the page into a folder, in place of the last one.
 pub fn write(folder: &Path, address: &str) -> io::Result<PathBuf> {
@@ -31,20 +30,13 @@ pub fn write(folder: &Path, address: &str) -> io::Result<PathBuf> {
     };
     // Browsers resolve relative paths differently.
     let path = folder.canonicalize()?.join(FILE_NAME);
-    private_files::replace(&path, document.into_string().as_bytes())?;
+    private_files::replace(&path, &[document.into_string().as_bytes()])?;
     Ok(path)
-}
-
-/// Removes the page, if there is one.
-pub fn remove(folder: &Path) -> io::Result<()> {
-    match fs::remove_file(folder.join(FILE_NAME)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
@@ -52,7 +44,6 @@ mod tests {
     #[test]
     fn the_page_is_private_and_leads_to_the_last_address() {
         let folder = tempfile::tempdir().unwrap();
-        remove(folder.path()).unwrap();
         for address in ["http://127.0.0.1:1/operator/sign-in?code=ab", "http://h/\"><script>&code=cd"] {
             let path = write(folder.path(), address).unwrap();
             assert!(path.is_absolute());
@@ -61,7 +52,5 @@ mod tests {
         let text = fs::read_to_string(folder.path().join(FILE_NAME)).unwrap();
         assert!(text.contains("content=\"0;url=http://h/&quot;&gt;&lt;script&gt;&amp;code=cd\""), "{text}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-        remove(folder.path()).unwrap();
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

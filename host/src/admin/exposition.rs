@@ -1,25 +1,22 @@
-//! The metrics as OpenMetrics or Prometheus text. The names of metrics are an interface: dashboards and
-//! alerts use them.
+//! The metrics as OpenMetrics text. The names of metrics are an interface: dashboards and alerts use them.
 
 use std::fmt;
 use std::sync::Arc;
 
-use http::HeaderMap;
-use http::header::ACCEPT;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
+use super::host_metrics;
 use super::host_status::HostStatus;
-use super::{host_metrics, prometheus_text};
 use crate::application::Application;
 use crate::component::{ComponentService, Health};
 use crate::imports::outbound::Outbound;
 use crate::metrics::{Histogram, Summary};
 
 /// The media type of OpenMetrics text.
-const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The former and the present name of metrics that were renamed in 0.2. `--old-metric-names` is for that release only.
 const RENAMED: [(&str, &str); 9] = [
@@ -34,7 +31,7 @@ const RENAMED: [(&str, &str); 9] = [
     ("hexad_guest_busy_seconds", "hexad_guest_cpu_seconds"),
 ];
 
-/// The metrics with their former names.
+/// Replaces the present names of metrics by the former ones.
 pub fn with_old_names(metrics: String) -> String {
     RENAMED.iter().fold(metrics, |metrics, (former, present)| metrics.replace(present, former))
 }
@@ -46,18 +43,6 @@ pub fn openmetrics(application: Arc<Application>, host: HostStatus) -> Result<St
     let mut text = String::new();
     text::encode(&mut text, &registry)?;
     Ok(text)
-}
-
-/// The media type that the client accepts, and the text in it.
-pub fn negotiate(openmetrics: String, headers: &HeaderMap) -> (&'static str, String) {
-    let accepts = |name: &str| {
-        let mut values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        values.any(|value| value.contains(name))
-    };
-    match accepts("text/plain") && !accepts("application/openmetrics-text") {
-        true => (prometheus_text::MEDIA_TYPE, prometheus_text::from_openmetrics(&openmetrics)),
-        false => (MEDIA_TYPE, openmetrics),
-    }
 }
 
 struct MetricsCollector {

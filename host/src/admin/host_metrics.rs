@@ -22,7 +22,7 @@ pub fn encode(host: &HostStatus, out: &mut FamilyEncoder<'_, '_>) -> fmt::Result
     }
     out.labelled("build_info", "This host; always 1", "version", [(&*host.version, 1.0)])?;
     let problem = host.store_problem.as_ref().map(|problem| &*problem.problem);
-    let problems = StoreProblem::ALL.map(|(_, name)| (name, flag(problem == Some(name))));
+    let problems = StoreProblem::NAMES.iter().map(|name| (*name, flag(problem == Some(*name))));
     out.labelled("store_problem", "1 for the problem that keeps the store from its work", "problem", problems)?;
     if let Some(postgres) = &host.postgres {
         let warnings = postgres.warnings.iter().map(|warning| (&*warning.setting, 1.0));
@@ -35,7 +35,7 @@ pub fn encode(host: &HostStatus, out: &mut FamilyEncoder<'_, '_>) -> fmt::Result
 }
 
 #[rustfmt::skip]
-fn metrics(host: &HostStatus) -> [Metric; 40] {
+fn metrics(host: &HostStatus) -> [Metric; 38] {
     use MetricType::{Counter, Gauge};
     let HostStatus { memory, response_cache: cache, .. } = host;
     let (spans, postgres, reload, pool) = (host.spans.as_ref(), host.postgres.as_ref(), host.last_reload.as_ref(), host.pool.as_ref());
@@ -71,8 +71,6 @@ fn metrics(host: &HostStatus) -> [Metric; 40] {
         ("certificates_reload_successful", "1 if the certificates in use are those that were last read, 0 if they could not be read again", Gauge, host.certificates_are_read.map(flag)),
         ("certificate_not_after_seconds", "When the certificate in use expires, since the Unix epoch", Gauge, host.certificates_not_after.map(|second| second as f64)),
         ("ended_threads", "Threads that have ended though the host serves, or whose last turn has failed; it is not ready then", Gauge, Some(host.ended_threads.len() as f64)),
-        ("serving_shards", "Threads that serve; fewer than there are while processors are scarce and fewer carry the load", Gauge, Some(host.serving_shards as f64)),
-        ("busy_poll_seconds", "Time in which threads that serve have polled for work in vain, before they slept", Counter, Some(host.busy_polling.as_secs_f64())),
         ("stalled_instances", "Instances that wait for their clients and have yielded their permits", Gauge, Some(host.stalled_instances as f64)),
         ("pool_instances", "Component instances alive", Gauge, pool.map(|pool| pool.instances as f64)),
         ("pool_memories", "Linear memories in use", Gauge, pool.map(|pool| pool.memories as f64)),

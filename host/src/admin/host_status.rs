@@ -2,13 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::balance::Balance;
-use crate::busy_poll::PollingTime;
 use crate::component::ComponentService;
 use crate::deploy::{Deployer, FleetHost, ReloadOutcome};
 use crate::ingress::{Certificates, Ingress};
@@ -68,12 +66,6 @@ pub struct HostStatus {
     /// The last second in which the certificates in use are valid, since the Unix epoch.
     #[serde(skip)]
     pub certificates_not_after: Option<u64>,
-    /// How many threads serve. The others keep only connections that cannot move to another thread.
-    #[serde(skip)]
-    pub serving_shards: usize,
-    /// How long all shards together have polled without finding work since the start.
-    #[serde(skip)]
-    pub busy_polling: Duration,
     /// Instances that wait for their clients and have yielded their permits.
     #[serde(skip)]
     pub stalled_instances: usize,
@@ -160,7 +152,7 @@ pub struct FleetHostStatus {
     pub version: String,
     /// The digest of the host's manifest.
     pub manifest: Option<String>,
-    /// The digest of what it says. None from a build before 0.2.
+    /// The digest of the manifest's resolved content. None from a build before 0.2.
     #[serde(default)]
     pub resolved_manifest: Option<String>,
     /// The revision of the record that this host serves.
@@ -170,7 +162,7 @@ pub struct FleetHostStatus {
 }
 
 impl FleetHostStatus {
-    /// Whether two hosts have the same manifest, by what it says if both report that.
+    /// Whether two hosts have the same manifest. If both report its resolved content, the content decides.
     pub fn has_manifest_of(&self, other: &Self) -> bool {
         match (&self.resolved_manifest, &other.resolved_manifest) {
             (Some(own), Some(other)) => own == other,
@@ -235,8 +227,6 @@ pub struct HostStatusReader {
     pub threads: ServingThreads,
     /// Of each shard.
     pub loads: Vec<Arc<AtomicUsize>>,
-    pub polling: Vec<Arc<PollingTime>>,
-    pub balance: Option<Arc<Balance>>,
 }
 
 impl HostStatusReader {
@@ -284,8 +274,6 @@ impl HostStatusReader {
             spans: self.spans(),
             certificates_are_read: (!certificates.is_empty()).then_some(failure.is_none()),
             certificates_not_after: certificates.iter().filter_map(|certificates| certificates.not_after).min(),
-            serving_shards: self.balance.as_ref().map_or(0, |balance| balance.serving()),
-            busy_polling: self.polling.iter().map(|time| time.running() + time.waiting()).sum(),
             stalled_instances: self.stalled.taken(),
             access_log_dropped: ingresses.iter().map(dropped).sum(),
             pool: self.runtime.engine().pooling_allocator_metrics().map(|pool| PoolStatus {

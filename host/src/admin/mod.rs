@@ -5,7 +5,7 @@
 //! |---|---|
 //! | GET `/healthz` | 200 while the process lives; without a token |
 //! | GET `/readyz` | 200 while it takes requests; 503 with the reason while it stops, while the store cannot do its work, when a thread that serves clients has ended, or while it cannot serve the same components as the other hosts of the store; without a token |
-//! | GET `/metrics` | the metrics as OpenMetrics text, or the Prometheus text format if `Accept` has `text/plain` |
+//! | GET `/metrics` | the metrics as OpenMetrics text |
 //! | GET `/status` | `host`, a [`HostStatus`], and `components`, as the next |
 //! | GET `/components`, `/components/<id>` | [`component_status::ComponentStatus`] |
 //! | PUT `/components/<id>` | swap in the component that is the body; with `?percent=5` as a canary, with `?without=HOST` without asking that host |
@@ -30,7 +30,6 @@ mod history;
 mod host_metrics;
 mod host_status;
 mod operator;
-mod prometheus_text;
 mod response;
 mod route;
 mod sessions;

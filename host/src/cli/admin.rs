@@ -11,11 +11,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use ureq::Timeout;
 
-use super::http::agent_with;
 use super::terminal::printable;
 use super::values::parse_time;
 use crate::admin::AdminAccess;
 use crate::bearer_token::is_sendable;
+use crate::http_client::agent_with;
 use crate::redaction;
 
 /// The environment variable with the token of the admin listener. A host uses it instead of a random one. A command

@@ -9,10 +9,10 @@ use bytesize::ByteSize;
 use clap::Args;
 use serde::Deserialize;
 
-use super::http::agent_with;
 use super::terminal::printable;
 use crate::admin::{AdminAccess, HostStatus};
 use crate::deploy;
+use crate::http_client::agent_with;
 use crate::store::StoreProblem;
 use crate::store::sqlite::{self, BackupError};
 

@@ -6,7 +6,6 @@ mod backup;
 mod browser;
 mod descriptors;
 mod former_flags;
-mod http;
 mod ingress;
 mod log;
 mod policy;
@@ -24,7 +23,7 @@ mod values;
 
 use std::path::{Path, PathBuf};
 
-pub use self::http::agent;
+pub use crate::http_client::agent;
 pub use crate::redaction::url as shown_url;
 pub use backup::Backup;
 pub use former_flags::warn_of_former_flags;

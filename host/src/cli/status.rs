@@ -212,7 +212,7 @@ fn hosts_summary(hosts: &[FleetHostStatus], is_from_before: bool) -> String {
         for FleetHostStatus { name, age: seconds, is_live, version, revision, .. } in hosts {
             let state = if *is_live { "" } else { ", GONE" };
             let (name, version) = (printable(name), printable(version));
-            text += &format!("host {name}: {version}, revision {revision}, seen {} ago{state}\n", age(*seconds));
+            text += &format!("host {name}: {version}, serving record {revision}, seen {} ago{state}\n", age(*seconds));
         }
     }
     let live = || hosts.iter().filter(|host| host.is_live);
@@ -432,8 +432,8 @@ x                  1\u{fffd}[2J #1   00              0         0       0
             problem: None,
         };
         let hosts = [host("a", 65.0, true), host("b", 7200.0, false)];
-        let lines = "host a: 0.1.0, revision 7, seen 1 min ago\n\
-                     host b: 0.1.0, revision 7, seen 2 h 0 min ago, GONE\n";
+        let lines = "host a: 0.1.0, serving record 7, seen 1 min ago\n\
+                     host b: 0.1.0, serving record 7, seen 2 h 0 min ago, GONE\n";
         assert_eq!(hosts_summary(&hosts, false), lines);
         let from_before = hosts_summary(&hosts, true);
         assert!(from_before.ends_with(lines), "{from_before}");

@@ -4,7 +4,6 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -22,14 +21,12 @@ use super::service_manager::{self, ServiceState};
 use super::signals::{Signals, StopRequest};
 use super::store::StoreArgs;
 use super::terminal::announce;
-use super::values::{parse_busy_poll, parse_external_url, parse_period, parse_rare_period, parse_threads};
+use super::values::{parse_external_url, parse_period, parse_rare_period, parse_threads};
 use super::{admin, code_folder, descriptors};
 use crate::acceptor;
 use crate::anonymous_work::WorkLimits;
-use crate::busy_poll::default_window;
-use crate::deploy::Deployer;
 use crate::host::{Host, HostOptions};
-use crate::ingress::Ingress;
+use crate::ingress::{Ingress, IngressOptions};
 use crate::manifest::{self, MaintenanceTokens};
 use crate::memory;
 use crate::runtime::Runtime;
@@ -40,6 +37,9 @@ const LAST_STEPS: Duration = Duration::from_secs(4);
 
 /// How long the last line of the log may take.
 const LAST_LOG: Duration = Duration::from_secs(1);
+
+/// The maximum of simultaneous connections of the process to itself.
+const OWN_CONNECTIONS: usize = 8;
 
 /// Serve the application of a manifest.
 #[derive(Args)]
@@ -90,11 +90,9 @@ pub struct Up {
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     threads: Option<NonZeroUsize>,
 
-    /// How long a thread polls for more work before it sleeps. Answers come sooner, but each request keeps an idle
-    /// processor busy that long; 0 is off [default: 50us; 0 if threads exceed processors, or the container has less
-    /// than one].
-    #[arg(long, value_name = "TIME", value_parser = parse_busy_poll)]
-    busy_poll: Option<Duration>,
+    /// A former flag without effect. The next release does not take it.
+    #[arg(long = "busy-poll", hide = true, value_name = "TIME")]
+    _busy_poll: Option<String>,
 
     /// How often the host runs the manifest's maintenance, such as the removal of unreachable data; 0 is never
     /// [default: the periods of the manifest].
@@ -148,33 +146,12 @@ pub struct Up {
     log: LogOptions,
 }
 
-/// A started application.
-pub struct Serving<'a> {
-    host: &'a mut Host,
-    address: SocketAddr,
-    is_tls: bool,
-    external_url: Option<&'a str>,
-}
-
-impl Serving<'_> {
-    /// The URL for people.
-    pub fn public_url(&self) -> String {
-        let scheme = if self.is_tls { "https" } else { "http" };
-        self.external_url.map_or_else(|| format!("{scheme}://{}", self.address), str::to_owned)
-    }
-
-    /// A URL under which this process reaches the application without TLS.
-    pub fn plain_url(&mut self) -> Result<String> {
-        let address = match self.is_tls {
-            // No certificate is valid for the loopback address.
-            true => {
-                let listener = acceptor::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
-                self.host.serve(listener, Arc::new(Ingress::new(descriptors::of_own_connections())?))?
-            }
-            false => self.address,
-        };
-        Ok(format!("http://{address}"))
-    }
+/// The URLs of an application that serves.
+pub struct Serving {
+    /// For people.
+    pub public_url: String,
+    /// Under this URL, the process itself reaches the application without TLS.
+    pub plain_url: String,
 }
 
 impl Up {
@@ -183,8 +160,8 @@ impl Up {
         self.secrets.read()
     }
 
-    /// Serves until a signal stops it. `started` is called once the host serves clients, and its error stops the host.
-    pub fn run(self, secrets: SecretValues, started: impl FnOnce(&mut Serving<'_>) -> Result<()>) -> Result<()> {
+    /// Serves until a signal stops it. Once the host serves clients, another thread calls `started`.
+    pub fn run(self, secrets: SecretValues, started: Option<impl FnOnce(Serving) + Send + 'static>) -> Result<()> {
         let began = Instant::now();
         self.log.init()?;
         if !self.core_dumps {
@@ -228,20 +205,13 @@ impl Up {
         for address in &addresses {
             announce(&format!("listening on {}://{address}\n", ingress.scheme()));
         }
-        let is_tls = ingress.certificates.is_some();
-        let external_url = self.external_url.as_deref();
-        let (drain_delay, grace) = (self.drain_delay, self.grace);
-        let deployer = host.deployer().clone();
-        let mut stop = EarlyStop { deployer, close: host.closer(), drain_delay, grace, begun: None };
-        let mut serving = Serving { host: &mut host, address, is_tls, external_url };
-        let is_started = signals.watch_during(|request| stop.request(request), || started(&mut serving));
-        // `started` fails if the host stops meanwhile.
-        if let Some(begun) = stop.into_begun() {
-            // From here on, the stop has its own time limit.
-            drop(begun.is_over);
-            return self.stop((host, ingress), (begun.request, begun.at), &mut signals);
+        if let Some(started) = started {
+            let listening_url = format!("{}://{address}", ingress.scheme());
+            let public_url = self.external_url.clone().unwrap_or(listening_url);
+            let plain_url = format!("http://{}", plain_address(&mut host, &ingress, address)?);
+            let started = move || started(Serving { public_url, plain_url });
+            std::thread::Builder::new().name("started".to_owned()).spawn(started)?;
         }
-        is_started?;
         let reloads = Reloads::start(source, host.reloader(), ingress.clone())?;
 
         service_manager::notify(ServiceState::Ready);
@@ -297,7 +267,6 @@ impl Up {
         if let Some(threads) = self.threads {
             options.threads = threads;
         }
-        options.busy_poll = self.busy_poll.unwrap_or_else(|| default_window(options.threads.get()));
         options.store.batch_age = self.commit_interval;
         options.memory = self.memory.map(|size| size.0);
         options.send_buffer = send_buffer;
@@ -309,47 +278,15 @@ impl Up {
     }
 }
 
-/// The stop of a host that serves clients, but is not ready yet because `started` has not returned.
-struct EarlyStop<C> {
-    deployer: Arc<Deployer>,
-    /// Ends the requests of clients, also those of this process.
-    close: C,
-    drain_delay: Duration,
-    grace: Duration,
-    begun: Option<BegunStop>,
-}
-
-struct BegunStop {
-    request: StopRequest,
-    at: Instant,
-    /// Dropped once `started` has returned.
-    is_over: mpsc::Sender<()>,
-}
-
-impl<C: Fn(Duration) + Clone + Send + 'static> EarlyStop<C> {
-    fn request(&mut self, request: StopRequest) {
-        if self.begun.is_some() {
-            leave_at_once(request);
-        }
-        self.deployer.close();
-        let (is_over, ended) = mpsc::channel();
-        let (close, drain_delay, grace) = (self.close.clone(), self.drain_delay, self.grace);
-        std::thread::spawn(move || {
-            let goes_on = |time| ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
-            if goes_on(drain_delay) {
-                close(grace);
-                if goes_on(grace + LAST_STEPS) {
-                    leave_late();
-                }
-            }
-        });
-        self.begun = Some(BegunStop { request, at: Instant::now(), is_over });
+/// An address of the application without TLS.
+fn plain_address(host: &mut Host, ingress: &Ingress, address: SocketAddr) -> Result<SocketAddr> {
+    if ingress.certificates.is_none() {
+        return Ok(address);
     }
-
-    /// Consumes `self`, because its references keep parts of the host alive.
-    fn into_begun(self) -> Option<BegunStop> {
-        self.begun
-    }
+    // No certificate is valid for the loopback address.
+    let listener = acceptor::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+    let options = IngressOptions { connections: OWN_CONNECTIONS, ..IngressOptions::default() };
+    Ok(host.serve(listener, Arc::new(Ingress::new(options)?))?)
 }
 
 /// Ends the process at once: it serves no clients yet, and its store survives that.
@@ -414,9 +351,26 @@ fn exit_after(log: impl FnOnce() + Send + 'static, status: i32) -> ! {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
     use socket2::{Domain, Socket, Type};
 
     use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        up: Up,
+    }
+
+    #[test]
+    fn former_flags_are_accepted() {
+        let of = |arguments: [&str; 2]| Program::try_parse_from(["hexad"].into_iter().chain(arguments)).unwrap().up;
+        assert_eq!(of(["--gc-every", "1h"]).maintenance_every, Some(Duration::from_secs(3600)));
+        assert_eq!(of(["--flush-after", "1ms"]).commit_interval, Duration::from_millis(1));
+        for value in ["0", "50us"] {
+            of(["--busy-poll", value]);
+        }
+    }
 
     #[test]
     fn a_socket_that_does_not_listen_is_refused() {

@@ -15,9 +15,6 @@ const LONGEST: u32 = 24;
 /// The longest period of maintenance, in hours.
 const RAREST: u32 = 366 * 24;
 
-/// The longest polling time. With more, a processor would do nothing else.
-const LONGEST_BUSY_POLL: Duration = Duration::from_millis(10);
-
 /// The maximum number of threads. More would share the same processors, and each has its own memory, files and
 /// instances.
 const MAX_THREADS: usize = 1024;
@@ -47,12 +44,6 @@ fn parse_within(text: &str, hours: u32) -> Result<Duration, String> {
     let parsed = text.parse::<SignedDuration>().ok().and_then(|period| Duration::try_from(period).ok());
     let parsed = parsed.filter(|period| *period <= HOUR * hours);
     parsed.ok_or_else(|| format!("write a number and a unit, such as 6h, and at most {hours}h, or 0"))
-}
-
-/// How long a shard polls for work.
-pub fn parse_busy_poll(text: &str) -> Result<Duration, String> {
-    let parsed = parse_period(text).ok().filter(|time| *time <= LONGEST_BUSY_POLL);
-    parsed.ok_or_else(|| "write a number and a unit, such as 50us, and at most 10ms, or 0".to_owned())
 }
 
 /// A number above zero.
@@ -99,16 +90,6 @@ mod tests {
         assert!(parse_time("0").is_err() && parse_time("0s").is_err());
         assert_eq!(parse_rare_period("168h"), Ok(HOUR * 168));
         assert!(parse_rare_period("99999h").is_err());
-    }
-
-    #[test]
-    fn polling_has_a_bound() {
-        assert_eq!(parse_busy_poll("0"), Ok(Duration::ZERO));
-        assert_eq!(parse_busy_poll("50us"), Ok(Duration::from_micros(50)));
-        assert_eq!(parse_busy_poll("10ms"), Ok(Duration::from_millis(10)));
-        for text in ["11ms", "1s", "-1us", "50", "", "x"] {
-            assert!(parse_busy_poll(text).unwrap_err().contains("at most 10ms"), "{text}");
-        }
     }
 
     #[test]

@@ -22,7 +22,6 @@ use wasmtime_wasi_http::p3::bindings::http::types::ErrorCode;
 use wasmtime_wasi_http::{Error as WasiError, FieldMap, WasiBody, WasiHttpView, p3};
 
 use crate::guest::{Guest, HasGuestState as _};
-use crate::request_body;
 use crate::request_context::RequestContext;
 use body::{broken, followed_by, full, without_length};
 use exchange::Exchange;
@@ -30,7 +29,7 @@ use head::{parse_fields, request_head};
 
 /// The interface, and its functions.
 pub const EXPORT: &str = "hexad:platform/by-value-handler@0.1.0";
-const HANDLE: &str = "handle";
+const BEGIN: &str = "begin";
 const GO_ON: &str = "go-on";
 
 /// The largest request body that is passed by value. For a larger one, the calls of a stream pay off.
@@ -60,41 +59,31 @@ enum Outcome {
     Response(Response),
     #[component(name = "exchange")]
     Exchange(Exchange),
-    #[component(name = "unfinished")]
-    Unfinished(u64),
 }
 
 /// The functions of a component that handle a request by value.
 #[derive(Clone, Copy)]
 pub struct ByValueExport {
-    handle: ComponentExportIndex,
+    begin: ComponentExportIndex,
     go_on: ComponentExportIndex,
 }
 
 /// The functions of one instance that handle a request by value.
 #[derive(Clone, Copy)]
 pub struct ByValueHandler {
-    handle: TypedFunc<(Request, u16), Returned>,
-    go_on: TypedFunc<(u64, Option<Result<Response, ErrorCode>>), Returned>,
+    begin: TypedFunc<(Request, u16), Returned>,
+    go_on: TypedFunc<(u64, Result<Response, ErrorCode>), Returned>,
 }
 
 /// The return type of both functions.
 type Returned = (Result<Outcome, ErrorCode>,);
 
-/// The result of a request.
-pub struct Handled {
-    /// The response, or why the host cannot send it.
-    pub response: wasmtime::Result<HttpResponse<WasiBody>>,
-    /// Whether the response has all of its body.
-    pub is_whole: bool,
-}
-
 /// How a request is passed to an instance.
 pub enum Passed {
-    /// The request without its body, and the body.
-    ByValue(ByValueHandler, Box<HttpRequest<WasiBody>>, Bytes),
+    /// With the whole body.
+    ByValue(ByValueHandler, HttpRequest<Bytes>),
     /// By `wasi:http/handler`.
-    AsStream(Box<HttpRequest<WasiBody>>),
+    AsStream(HttpRequest<WasiBody>),
 }
 
 impl ByValueExport {
@@ -103,90 +92,75 @@ impl ByValueExport {
     pub fn of(component: &Component) -> Option<Self> {
         let interface = component.get_export_index(None, EXPORT)?;
         let function = |name| component.get_export_index(Some(&interface), name);
-        Some(Self { handle: function(HANDLE)?, go_on: function(GO_ON)? })
+        Some(Self { begin: function(BEGIN)?, go_on: function(GO_ON)? })
     }
 
     /// Fails if the functions do not have the types of the platform's interface.
     pub fn of_instance(self, store: &mut Store<Guest>, instance: &Instance) -> wasmtime::Result<ByValueHandler> {
         Ok(ByValueHandler {
-            handle: instance.get_typed_func(&mut *store, self.handle)?,
+            begin: instance.get_typed_func(&mut *store, self.begin)?,
             go_on: instance.get_typed_func(store, self.go_on)?,
         })
     }
 }
 
 impl ByValueHandler {
-    /// Handles a request. A failure ends the instance.
+    /// The response to a request, or why the host cannot send it. A failure ends the instance.
     pub async fn call(
         self,
         accessor: &Accessor<Guest>,
-        request: Box<HttpRequest<WasiBody>>,
-        body: Bytes,
-    ) -> wasmtime::Result<Handled> {
+        request: HttpRequest<Bytes>,
+    ) -> wasmtime::Result<wasmtime::Result<HttpResponse<WasiBody>>> {
         let is_head = request.method() == Method::HEAD;
         let passed = accessor.with(|mut store| {
             let guest = store.get();
-            let request = Request { head: request_head(&request, guest), body: body.into() };
-            (request, guest.state_mut().kept_bodies.numbers())
+            let head = request_head(&request, guest);
+            (Request { head, body: request.into_body().into() }, guest.state_mut().kept_bodies.numbers())
         });
-        drop(request);
-        let (mut outcome,) = self.handle.call_concurrent(accessor, passed).await?;
-        if let Ok(Outcome::Unfinished(continuation)) = outcome {
-            (outcome,) = self.go_on.call_concurrent(accessor, (continuation, None)).await?;
-        }
+        let (mut outcome,) = self.begin.call_concurrent(accessor, passed).await?;
         loop {
             match outcome {
-                Err(code) => return Ok(Handled { response: Err(code.into()), is_whole: false }),
+                Err(code) => return Ok(Err(code.into())),
                 Ok(Outcome::Response(response)) => {
-                    let is_whole = response.rest.is_none();
-                    let response = accessor.with(|mut store| response.into_http(is_head, store.as_context_mut()))?;
-                    return Ok(Handled { response, is_whole });
+                    return accessor.with(|mut store| response.into_http(is_head, store.as_context_mut()));
                 }
                 Ok(Outcome::Exchange(exchange)) => {
                     let continuation = exchange.continuation;
                     let response = exchange.run(accessor).await?;
-                    (outcome,) = self.go_on.call_concurrent(accessor, (continuation, Some(response))).await?;
+                    (outcome,) = self.go_on.call_concurrent(accessor, (continuation, response)).await?;
                 }
-                // Otherwise a component could go on for ever, and the shard would serve no others.
-                Ok(Outcome::Unfinished(_)) => wasmtime::bail!("`{GO_ON}` has returned `unfinished`"),
             }
         }
     }
 }
 
 /// Passes a request by value if the guest has such a handler, and if the whole body is small and has arrived.
-pub fn pass(
-    handler: Option<ByValueHandler>,
-    mut request: Box<HttpRequest<WasiBody>>,
-    context: &RequestContext,
-) -> Passed {
+pub fn pass(handler: Option<ByValueHandler>, request: HttpRequest<WasiBody>, context: &RequestContext) -> Passed {
     let Some(handler) = handler else { return Passed::AsStream(request) };
     if request.body().is_end_stream() {
-        return Passed::ByValue(handler, request, Bytes::new());
+        return Passed::ByValue(handler, request.map(|_| Bytes::new()));
     }
     let is_small = request.body().size_hint().upper().is_some_and(|length| length <= MAX_REQUEST_BODY);
     // Polling the body of a request that expects `100 Continue` makes hyper send it.
     if !is_small || request.headers().contains_key(EXPECT) {
         return Passed::AsStream(request);
     }
+    let (head, mut body) = request.into_parts();
     // The host does not wait for the body: the guest may not need it (decision 0140).
     let mut cx = Context::from_waker(Waker::noop());
     let mut frames = Vec::new();
     loop {
-        match Pin::new(request.body_mut()).poll_frame(&mut cx) {
+        match Pin::new(&mut body).poll_frame(&mut cx) {
             Poll::Ready(Some(Ok(frame))) => frames.push(frame),
-            Poll::Ready(None) => return Passed::ByValue(handler, request, joined(frames)),
+            Poll::Ready(None) => return Passed::ByValue(handler, HttpRequest::from_parts(head, joined(frames))),
             Poll::Ready(Some(Err(error))) => {
                 let body = stream::iter(frames.into_iter().map(Ok).chain([Err(error)]));
-                *request.body_mut() = StreamBody::new(body).boxed_unsync();
-                return Passed::AsStream(request);
+                return Passed::AsStream(HttpRequest::from_parts(head, StreamBody::new(body).boxed_unsync()));
             }
             Poll::Pending => {
                 context.set_waiting_for_client(false);
-                let rest = std::mem::replace(request.body_mut(), request_body::none());
-                let body = stream::iter(frames.into_iter().map(Ok)).chain(BodyStream::new(rest));
-                *request.body_mut() = StreamBody::new(body).boxed_unsync();
-                return Passed::AsStream(request);
+                let body = stream::iter(frames.into_iter().map(Ok)).chain(BodyStream::new(body));
+                return Passed::AsStream(HttpRequest::from_parts(head, StreamBody::new(body).boxed_unsync()));
             }
         }
     }

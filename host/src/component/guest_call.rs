@@ -20,10 +20,10 @@ use wasmtime::AsContextMut;
 use wasmtime_wasi_http::handler::{Prepared, Proxy};
 use wasmtime_wasi_http::{WasiBody, WasiHttpView};
 
-use super::by_value::{self, Handled, Passed};
+use super::by_value::{self, Passed};
 use super::lease::Lease;
 use super::pool::{Instance, InstancePool};
-use super::timed_run::{LoopTurns, TimedRun};
+use super::timed_run::TimedRun;
 use super::unfinished_bodies;
 use crate::guest::{Guest, HasGuestState as _};
 use crate::instance_permit::InstancePermit;
@@ -71,7 +71,7 @@ impl GuestCall {
         pool: Arc<InstancePool>,
         context: Arc<RequestContext>,
         lease: Arc<Lease>,
-        request: Box<Request<WasiBody>>,
+        request: Request<WasiBody>,
         tasks: TaskTracker,
     ) -> Self {
         let (send_head, head) = oneshot::channel();
@@ -212,7 +212,7 @@ async fn run_guest(
     pool: Arc<InstancePool>,
     context: Arc<RequestContext>,
     lease: Arc<Lease>,
-    request: Box<Request<WasiBody>>,
+    request: Request<WasiBody>,
     head: oneshot::Sender<wasmtime::Result<Response<WasiBody>>>,
 ) {
     let instance = match pool.take(&context).await {
@@ -242,25 +242,19 @@ async fn serve(
     instance: &mut Instance,
     context: &RequestContext,
     permit: &InstancePermit,
-    request: Box<Request<WasiBody>>,
+    request: Request<WasiBody>,
     head: oneshot::Sender<wasmtime::Result<Response<WasiBody>>>,
 ) -> wasmtime::Result<bool> {
     let handler = instance.handler();
     let Instance { store, proxy, by_value, cpu_timer, .. } = instance;
-    let turns = LoopTurns::default();
     let run = pin!(store.run_concurrent(async |accessor| {
-        let mut is_done = false;
         match by_value::pass(*by_value, request, context) {
-            Passed::ByValue(handler, request, body) => {
-                let Handled { response, is_whole } = handler.call(accessor, request, body).await?;
-                let _ = head.send(response);
-                // Writes may still get lost. Then the instance must not take another request.
-                let has_written = !matches!(context.writes.outcome(), Some(Ok(())));
-                is_done = is_whole && !has_written && accessor.poll_no_interesting_tasks(&mut noop()).is_ready();
+            Passed::ByValue(handler, request) => {
+                let _ = head.send(handler.call(accessor, request).await?);
             }
             Passed::AsStream(request) => {
                 let prepared = accessor
-                    .with(|mut store| Prepared::new(store.as_context_mut(), proxy, *request, Guest::http, head))?;
+                    .with(|mut store| Prepared::new(store.as_context_mut(), proxy, request, Guest::http, head))?;
                 // `TimedRun` checks the clock: this future does not run while the guest computes.
                 prepared.run(accessor, std::future::pending()).await?;
                 let has_left_bodies = |guest: &mut Guest| unfinished_bodies::abort(guest.http().table);
@@ -270,24 +264,18 @@ async fn serve(
             }
         }
         // The guest may write the body until the response has ended.
-        let ended = poll_fn(|cx| {
-            turns.count();
+        poll_fn(|cx| {
+            // Polled first: the end of the response wakes the guest's task, whose deadline moves.
             let response_ended = context.poll_response_ended(cx);
-            if !context.is_guest_idle() {
-                ready!(accessor.poll_no_interesting_tasks(cx));
-            }
+            ready!(accessor.poll_no_interesting_tasks(cx));
             response_ended
-        });
-        if !is_done {
-            ended.await;
-        }
-        // An idle guest's task waits for nothing.
-        let is_ready = accessor.poll_no_interesting_tasks(&mut noop()).is_ready()
-            && accessor.poll_ready_for_concurrent_call(handler, &mut noop()).is_ready();
+        })
+        .await;
+        let is_ready = accessor.poll_ready_for_concurrent_call(handler, &mut noop()).is_ready();
         let has_unread_body = context.has_open_body.load(Ordering::Relaxed) || permit.has_outbound();
-        wasmtime::error::Ok(is_ready && !context.is_left_unfinished() && !has_unread_body)
+        wasmtime::error::Ok(is_ready && !has_unread_body)
     }));
-    TimedRun { run, context, cpu_timer, turns: &turns }.await.flatten()
+    TimedRun { run, context, cpu_timer }.await.flatten()
 }
 
 /// A context without a waker.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Instant;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -13,7 +14,7 @@ use wasmtime_wasi_http::WasiBody;
 
 use super::guest_call::GuestCall;
 use super::lease::Lease;
-use crate::body::{BodyError, ResponseBody, empty, full, host_body_polls};
+use crate::body::{BodyError, ResponseBody, empty, full};
 use crate::metrics::InstanceFailure;
 use crate::request_context::RequestContext;
 use crate::response_cache::Recorder;
@@ -74,18 +75,11 @@ impl GuestBody {
         call.mark_response_sent();
         let mut length = 0;
         let mut polled = false;
-        let mut whole = None;
         // A body with a declared length need not be polled to its end.
         while self.declared_left != Some(0) {
             // Without a waker: the connection polls the rest with its own.
             match Pin::new(&mut self).poll_written(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(None) => break,
-                // Most bodies are one frame.
-                Poll::Ready(Some(Ok(frame)))
-                    if frame.is_data() && self.buffered.is_empty() && self.declared_left == Some(0) =>
-                {
-                    whole = frame.into_data().ok();
-                }
                 Poll::Ready(Some(frame)) => {
                     polled = false;
                     let data = frame.as_ref().ok().and_then(Frame::data_ref).map(|data| data.len() as u64);
@@ -107,10 +101,9 @@ impl GuestBody {
         let mut chunks: Vec<Bytes> = self.buffered.drain(..).filter_map(data).collect();
         drop(self);
         call.poll_once();
-        let body = full(match (whole, chunks.as_mut_slice()) {
-            (Some(whole), _) => whole,
-            (None, [whole]) => std::mem::take(whole),
-            (None, chunks) => chunks.concat().into(),
+        let body = full(match chunks.as_mut_slice() {
+            [whole] => std::mem::take(whole),
+            chunks => chunks.concat().into(),
         });
         (body, true)
     }
@@ -129,28 +122,12 @@ impl GuestBody {
         self.lease = None;
     }
 
-    /// Polls the guest's body, without the deadline. A body that its guest cannot finish breaks off.
+    /// Polls the guest's body, without the deadline.
     fn poll_written(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if self.lease.is_none() {
             return Poll::Ready(None);
         }
-        // Read before the body is polled, because an idle guest may have written the whole body.
-        let is_guest_idle = self.context.is_guest_idle();
-        let host_body_polls_before = host_body_polls();
-        let frame = Pin::new(&mut self.inner).poll_frame(cx);
-        // If the poll reached a host body, the guest has forwarded a body from the host: its request's or an outbound
-        // response's (decision 0147).
-        let is_of_guest = frame.is_pending() && host_body_polls() == host_body_polls_before;
-        if is_of_guest && is_guest_idle {
-            self.context.mark_left_unfinished();
-            let is_whole = self.declared_left == Some(0);
-            return Poll::Ready(self.finish(Some(BodyError::Broken).filter(|_| !is_whole)));
-        }
-        if frame.is_pending() {
-            self.context.register_body_reader(cx);
-        }
-        self.context.set_guest_awaited(is_of_guest);
-        let end = match ready!(frame) {
+        let end = match ready!(Pin::new(&mut self.inner).poll_frame(cx)) {
             Some(Ok(frame)) => {
                 let length = frame.data_ref().map_or(0, |data| data.len() as u64);
                 let Some(limit_left) = self.limit_left.checked_sub(length) else {
@@ -178,6 +155,7 @@ impl GuestBody {
 
     /// Ready if the guest waits for a client that sends too slowly, and another request waits for the instance.
     fn poll_slow_upload(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.context.register_body_reader(cx);
         let Some(lease) = &self.lease else { return Poll::Pending };
         if self.upload_wait.is_none() && !self.context.upload.is_waiting() {
             return Poll::Pending;
@@ -241,10 +219,19 @@ impl Body for GuestBody {
             return Poll::Ready(self.finish(Some(BodyError::SlowClient)));
         }
         let this = &mut *self;
-        let at = this.context.expires_at().into();
+        let at = this.context.body_expires_at().into();
         let deadline = this.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
-        ready!(deadline.as_mut().poll(cx));
-        Poll::Ready(this.finish(Some(BodyError::Timeout)))
+        // The deadline moves with each part of the body, and while the guest waits for its client.
+        while deadline.as_mut().poll(cx).is_ready() {
+            let at = this.context.body_expires_at();
+            if at <= Instant::now() {
+                // A body of its declared length is complete, even if the guest does not end it.
+                let is_whole = this.declared_left == Some(0);
+                return Poll::Ready(this.finish(Some(BodyError::Timeout).filter(|_| !is_whole)));
+            }
+            deadline.as_mut().reset(at.into());
+        }
+        Poll::Pending
     }
 
     fn is_end_stream(&self) -> bool {

@@ -39,7 +39,7 @@ enum End {
     /// The body of an answered request made no progress.
     SlowBody,
     SlowReader(BelowMinRate),
-    /// The connection has been idle since then: the client asks for nothing, or another shard may serve it.
+    /// The connection has been idle since then.
     Idle(Instant),
 }
 
@@ -81,7 +81,6 @@ where
     let mut stopped = false;
     let end = poll_fn(|cx| {
         begin_turn();
-        let before = (connection.is_idle(), connection.requests());
         if let Poll::Ready(result) = Pin::new(&mut http).poll(cx) {
             return Poll::Ready(End::Closed(result));
         }
@@ -93,14 +92,6 @@ where
         }
         if let Poll::Ready(slow) = monitor.poll(&connection.flow, &ClientProgress(connection), cx) {
             return Poll::Ready(End::SlowReader(slow));
-        }
-        if !stopped && connection.may_move() && connection.is_idle() && !connection.socket.is_blocked() {
-            if before == (true, connection.requests()) {
-                return Poll::Ready(End::Idle(Instant::now()));
-            }
-            // Poll again first: hyper may not know yet that a body was dropped early, for which it must close the
-            // connection.
-            cx.waker().wake_by_ref();
         }
         clock.poll(connection, cx)
     });

@@ -21,23 +21,20 @@ mod service;
 mod socket;
 
 use std::future::Future;
-use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::BoxFuture;
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
 use crate::application::Application;
-use crate::balance::{Balance, Handover};
-use crate::ingress::{Accepted, ConnectionPermits, HTTP2, IdleConnection, Peer};
+use crate::ingress::{Accepted, HTTP2, Peer};
 use crate::serving_threads::StopSignal;
 use service::Connection;
-use socket::{ClientSocket, ClientStream};
+use socket::ClientSocket;
 
 /// A client must send a request's head within this time from its first byte, and a connection's first request within
 /// this time from its start.
@@ -66,14 +63,8 @@ const MAX_HEADERS: usize = 100;
 /// The first bytes of a client that speaks HTTP/2 (RFC 9113, section 3.4).
 const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Serves a connection until it ends, moves to another shard, or the host stops and has answered its requests. `place`
-/// is the balance of the shards, and the shard that serves it.
-pub async fn serve(
-    application: &Arc<Application>,
-    place: (Arc<Balance>, usize),
-    accepted: Accepted,
-    mut stop: StopSignal,
-) {
+/// Serves a connection on this shard until it ends, or the host stops and has answered its requests.
+pub async fn serve(application: &Arc<Application>, shard: usize, accepted: Accepted, mut stop: StopSignal) {
     let Accepted { stream, peer, ingress, permits } = accepted;
     let (stream, socket) = match tokio::net::TcpStream::from_std(stream) {
         Ok(stream) => ClientSocket::new(stream),
@@ -86,9 +77,9 @@ pub async fn serve(
     let receive_bounds = ingress.connections.receive_bounds(permits.1.as_ref());
     let started = Instant::now();
     let peer = Peer::new(peer, &ingress);
-    let connection = Arc::new(Connection::new(application.clone(), place, peer, ingress, socket, receive_bounds));
+    let connection = Arc::new(Connection::new(application.clone(), shard, peer, ingress, socket, receive_bounds));
     let Some(certificates) = &connection.ingress.certificates else {
-        return serve_from_start(Served { connection, stream, started, permits, stop }, false).await;
+        return serve_http(&connection, stream, false, started, &mut stop).await;
     };
     // Boxed: after the handshake, the connection needs no room for this future.
     let handshake = Box::pin(TlsAcceptor::from(certificates.current()).accept(stream));
@@ -99,7 +90,7 @@ pub async fn serve(
     match outcome {
         Ok(Ok(stream)) => {
             let is_http2 = stream.get_ref().1.alpn_protocol() == Some(HTTP2);
-            Box::pin(serve_from_start(Served { connection, stream, started, permits, stop }, is_http2)).await;
+            Box::pin(serve_http(&connection, stream, is_http2, started, &mut stop)).await;
         }
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(TooLate::Timeout) => tracing::debug!("a TLS handshake took too long"),
@@ -107,99 +98,35 @@ pub async fn serve(
     }
 }
 
-/// A connection after its TLS handshake, if it has one.
-struct Served<S> {
-    connection: Arc<Connection>,
-    stream: S,
+/// Serves a connection after its TLS handshake, if it has one. `is_http2`: ALPN chose HTTP/2, so that anything else is
+/// an error of the connection.
+async fn serve_http<S>(
+    connection: &Arc<Connection>,
+    mut stream: S,
+    is_http2: bool,
     started: Instant,
-    permits: ConnectionPermits,
-    stop: StopSignal,
-}
-
-/// The state of a connection between two requests.
-enum Start {
-    /// The client has sent these bytes of a request.
-    Http1(Bytes),
-    Http2(Bytes),
-    /// The client has sent nothing since then.
-    Idle(Instant),
-    /// The client closed the connection or took too long, the host stops, or another client needs the place.
-    Ended,
-}
-
-/// `is_http2`: ALPN chose HTTP/2, so that anything else is an error of the connection.
-async fn serve_from_start<S: ClientStream>(mut served: Served<S>, is_http2: bool) {
-    let start = {
-        let preface = read_preface(&mut served.stream);
-        tokio::select! {
-            start = in_time(&served.connection, HEAD_TIMEOUT, preface) => start.unwrap_or(Start::Ended),
-            () = first_request_grace(&mut served.stop) => Start::Ended,
-        }
+    stop: &mut StopSignal,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let first = tokio::select! {
+        first = in_time(connection, HEAD_TIMEOUT, read_first(&mut stream)) => first.ok().flatten(),
+        () = first_request_grace(stop) => None,
     };
-    let start = match start {
-        Start::Http1(read) if is_http2 => Start::Http2(read),
-        start => start,
-    };
-    serve_from(start, served).await;
-}
-
-async fn serve_from<S: ClientStream>(mut start: Start, served: Served<S>) {
-    let Served { connection, mut stream, started, permits, mut stop } = served;
-    loop {
-        let next = match start {
-            Start::Http1(_) | Start::Idle(_) => connection.next_shard(),
-            Start::Http2(_) => connection.shard_for_good(),
-            Start::Ended => None,
+    let Some(mut read) = first else { return };
+    // Boxed, here and below: a connection that waits for its next request takes little memory.
+    if is_http2 || *read == *HTTP2_PREFACE {
+        return Box::pin(http2::serve(connection, stream, read, started, stop)).await;
+    }
+    while let Some(idle) = Box::pin(http1::serve(connection, stream, read, stop)).await {
+        stream = idle.stream;
+        let next = match idle.read {
+            Some(read) => Some(read),
+            None => read_next(connection, &mut stream, idle.since, stop).await,
         };
-        if let Some(shard) = next {
-            return hand_over(shard, start, Served { connection, stream, started, permits, stop }).await;
-        }
-        // Boxed: a connection that waits for its next request takes little memory.
-        start = match start {
-            Start::Http1(read) => match Box::pin(http1::serve(&connection, stream, read, &mut stop)).await {
-                Some(idle) => {
-                    stream = idle.stream;
-                    idle.read.map_or(Start::Idle(idle.since), Start::Http1)
-                }
-                None => return,
-            },
-            Start::Idle(since) => {
-                let deadline = since + connection.ingress.keep_alive.timeout;
-                let mut idle = connection.await_client();
-                wait_for_next(&mut stream, deadline, &mut idle, &mut stop).await
-            }
-            Start::Http2(read) => {
-                return Box::pin(http2::serve(&connection, stream, read, started, &mut stop)).await;
-            }
-            Start::Ended => return,
-        };
+        let Some(next) = next else { return };
+        read = next;
     }
-}
-
-async fn hand_over<S: ClientStream>(shard: usize, start: Start, mut served: Served<S>) {
-    let connection = served.connection.clone();
-    if let Err(error) = served.stream.socket().detach() {
-        return log_lost(&error);
-    }
-    let handover = Handover::new(move |shard| resume(shard, start, served));
-    if let Err(handover) = connection.balance().hand_over(shard, handover) {
-        // The other shard has stopped.
-        handover.resume(connection.shard()).await;
-    }
-}
-
-fn resume<S: ClientStream>(shard: usize, start: Start, mut served: Served<S>) -> BoxFuture<'static, ()> {
-    Box::pin(async move {
-        if let Err(error) = served.stream.socket().attach() {
-            return log_lost(&error);
-        }
-        served.connection.set_shard(shard);
-        serve_from(start, served).await;
-    })
-}
-
-fn log_lost(error: &io::Error) {
-    tracing::warn!(%error, "a connection was lost on its way to another thread");
 }
 
 /// Why the host stopped waiting for a client.
@@ -224,13 +151,13 @@ async fn in_time<T>(connection: &Connection, timeout: Duration, sent: impl Futur
     }
 }
 
-/// Reads until the bytes show whether the client speaks HTTP/2.
-async fn read_preface(stream: &mut (impl AsyncRead + Unpin)) -> Start {
+/// Reads until the bytes show whether the client speaks HTTP/2. `None` if the client closed the connection first.
+async fn read_first(stream: &mut (impl AsyncRead + Unpin)) -> Option<Bytes> {
     let mut bytes = [0; HTTP2_PREFACE.len()];
     let mut length = 0;
     while let Some(free) = bytes.get_mut(length..).filter(|free| !free.is_empty()) {
         match stream.read(free).await {
-            Ok(0) | Err(_) if length == 0 => return Start::Ended,
+            Ok(0) | Err(_) if length == 0 => return None,
             Ok(0) | Err(_) => break,
             Ok(read) => length += read,
         }
@@ -238,26 +165,27 @@ async fn read_preface(stream: &mut (impl AsyncRead + Unpin)) -> Start {
             break;
         }
     }
-    let is_http2 = bytes == *HTTP2_PREFACE;
-    let read = Bytes::copy_from_slice(bytes.get(..length).unwrap_or_default());
-    if is_http2 { Start::Http2(read) } else { Start::Http1(read) }
+    Some(Bytes::copy_from_slice(bytes.get(..length).unwrap_or_default()))
 }
 
-/// Waits for the first byte of the next request, with a buffer of one byte.
-async fn wait_for_next(
+/// Waits for the first byte of the next request, with a buffer of one byte. `None` if the client closed the connection
+/// or took too long, the host stops, or another client needs the place.
+async fn read_next(
+    connection: &Connection,
     stream: &mut (impl AsyncRead + Unpin),
-    deadline: Instant,
-    idle: &mut IdleConnection<'_>,
+    since: Instant,
     stop: &mut StopSignal,
-) -> Start {
+) -> Option<Bytes> {
+    let deadline = since + connection.ingress.keep_alive.timeout;
+    let mut idle = connection.await_client();
     let mut first = [0; 1];
     tokio::select! {
         read = tokio::time::timeout_at(deadline, stream.read(&mut first)) => match read {
-            Ok(Ok(1)) => Start::Http1(Bytes::copy_from_slice(&first)),
-            _ => Start::Ended,
+            Ok(Ok(1)) => Some(Bytes::copy_from_slice(&first)),
+            _ => None,
         },
-        () = idle.evicted() => Start::Ended,
-        _ = stop.wait_for(Option::is_some) => Start::Ended,
+        () = idle.evicted() => None,
+        _ = stop.wait_for(Option::is_some) => None,
     }
 }
 

@@ -23,11 +23,9 @@ use super::in_flight::{InFlight, PendingBodyEnds, RequestInFlight};
 use super::socket::SocketState;
 use super::{BODY_TIMEOUT, MAX_HEADERS};
 use crate::application::Application;
-use crate::balance::{Balance, Followed};
 use crate::body::{self, PermitGuard, ResponseBody};
 use crate::ingress::{IdleConnection, Ingress, OwnCookie, Peer, ReceiveBounds, RequestOrigin, Unread};
 use crate::reply;
-use crate::request_body;
 use crate::request_id::X_REQUEST_ID;
 use crate::send_buffer::{BelowMinRate, BodyProgress, Budget, SendBuffer, StreamRequests, Upload};
 use crate::shared_map::SharedMap;
@@ -51,11 +49,8 @@ pub struct Connection {
     pub flow: Arc<BodyProgress>,
     pub receive_bounds: ReceiveBounds,
     application: Arc<Application>,
-    balance: Arc<Balance>,
     /// The shard that serves the connection.
-    shard: AtomicUsize,
-    /// The last change of the number of shards that the connection has followed.
-    followed: Followed,
+    shard: usize,
     peer: Peer,
     budget: Arc<Budget>,
     /// On HTTP/2: the requests of each client.
@@ -84,7 +79,7 @@ pub struct KeepAliveUnsafe;
 impl Connection {
     pub fn new(
         application: Arc<Application>,
-        (balance, shard): (Arc<Balance>, usize),
+        shard: usize,
         peer: Peer,
         ingress: Arc<Ingress>,
         socket: Arc<SocketState>,
@@ -97,9 +92,7 @@ impl Connection {
             flow: Arc::default(),
             receive_bounds,
             application,
-            followed: balance.followed(shard),
-            balance,
-            shard: AtomicUsize::new(shard),
+            shard,
             peer,
             budget,
             stream_requests: SharedMap::default(),
@@ -132,34 +125,6 @@ impl Connection {
             }
             begun.await;
         }
-    }
-
-    /// The shard that serves the connection.
-    pub fn shard(&self) -> usize {
-        self.shard.load(Ordering::Relaxed)
-    }
-
-    pub fn set_shard(&self, shard: usize) {
-        self.shard.store(shard, Ordering::Relaxed);
-    }
-
-    pub fn balance(&self) -> &Balance {
-        &self.balance
-    }
-
-    /// Whether the number of shards that serve has changed, so that another may serve the connection.
-    pub fn may_move(&self) -> bool {
-        self.balance.has_changed(&self.followed)
-    }
-
-    /// The shard to which the connection moves, if it must. Returned once for each change.
-    pub fn next_shard(&self) -> Option<usize> {
-        self.balance.deal(&self.followed).filter(|next| *next != self.shard())
-    }
-
-    /// The shard for a connection that cannot move later.
-    pub fn shard_for_good(&self) -> Option<usize> {
-        self.balance.deal_for_good(&self.followed).filter(|next| *next != self.shard())
     }
 
     /// Whether no request is in flight, and no byte is on its way to the socket.
@@ -206,8 +171,7 @@ impl Connection {
         self.socket.take_has_read();
         let earlier = self.chunked_ends.unseen();
         let ends = (request.version() < Version::HTTP_2).then_some(&self.chunked_ends);
-        // Boxed, here and below: otherwise each call would copy it.
-        let request = Box::new(request.map(|body| RequestInFlight::begin(body, &self.bodies, ends)));
+        let request = request.map(|body| RequestInFlight::begin(body, &self.bodies, ends));
         let own = self.chunked_ends.unseen().saturating_sub(earlier);
         let (connection, in_flight) = (self.clone(), InFlight::begin(&self.in_flight));
         Box::pin(async move {
@@ -227,9 +191,9 @@ impl Connection {
     /// Returns the request with its body for the component, the wait for the body, and whether there is room.
     fn reserve_ahead(
         &self,
-        request: Box<Request<RequestInFlight>>,
+        request: Request<RequestInFlight>,
         network: Option<IpAddr>,
-    ) -> (Box<Request<WasiBody>>, Option<Upload>, bool) {
+    ) -> (Request<WasiBody>, Option<Upload>, bool) {
         let (head, mut body) = request.into_parts();
         let network = network.filter(|_| !body.is_end_stream());
         let window = u64::from(self.receive_bounds.stream_window());
@@ -238,19 +202,13 @@ impl Connection {
         let reservation =
             network.map(|network| self.ingress.receive_budget.reserve(network, &self.upload_window, ahead));
         let has_room = !matches!(reservation, Some(None));
-        // Most requests have no body and need no wait for one.
-        let (body, upload) = match body.is_end_stream() {
-            true => (request_body::none(), None),
-            false => {
-                let upload = Upload::default();
-                body.keep(reservation.flatten(), upload.clone());
-                (body.map_err(Into::into).boxed_unsync(), Some(upload))
-            }
-        };
-        (Box::new(Request::from_parts(head, body)), upload, has_room)
+        let upload = Upload::default();
+        body.keep(reservation.flatten(), upload.clone());
+        let upload = (!body.is_end_stream()).then_some(upload);
+        (Request::from_parts(head, body.map_err(Into::into).boxed_unsync()), upload, has_room)
     }
 
-    async fn serve(&self, mut request: Box<Request<RequestInFlight>>, in_flight: InFlight) -> Response<ClientBody> {
+    async fn serve(&self, mut request: Request<RequestInFlight>, in_flight: InFlight) -> Response<ClientBody> {
         // Counted before the host removes untrusted fields: the client has sent those as well.
         let has_too_many_headers = request.headers().len() > MAX_HEADERS;
         let (version, is_head) = (request.version(), request.method() == Method::HEAD);
@@ -292,7 +250,7 @@ impl Connection {
             // Over HTTP/1, hyper has refused such a head.
             false if has_too_many_headers => reply::too_many_headers(MAX_HEADERS),
             false => {
-                let mut handling = pin!(self.application.handle(self.shard(), request));
+                let mut handling = pin!(self.application.handle(self.shard, request));
                 let polled = |cx: &mut Context<'_>| {
                     let response = handling.as_mut().poll(cx);
                     waited |= response.is_pending();

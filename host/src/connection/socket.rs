@@ -10,7 +10,6 @@ use std::task::{Context, Poll};
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio_rustls::server::TlsStream;
 
 use crate::read_bounds::{self, OverheadMeter};
 
@@ -21,27 +20,8 @@ const MAX_UNSENT: u32 = 128 * 1024;
 
 /// A connected socket, below TLS, with a bound on the bytes that one turn reads.
 pub struct ClientSocket {
-    /// `None` while the connection moves to another thread.
-    stream: Option<TcpStream>,
-    detached: Option<std::net::TcpStream>,
+    stream: TcpStream,
     state: Arc<SocketState>,
-}
-
-/// The stream of a connection: its socket, or TLS above it.
-pub trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
-    fn socket(&mut self) -> &mut ClientSocket;
-}
-
-impl ClientStream for ClientSocket {
-    fn socket(&mut self) -> &mut ClientSocket {
-        self
-    }
-}
-
-impl ClientStream for TlsStream<ClientSocket> {
-    fn socket(&mut self) -> &mut ClientSocket {
-        self.get_mut().0
-    }
 }
 
 /// The state of a socket that the HTTP implementation owns.
@@ -64,27 +44,7 @@ impl ClientSocket {
             written: AtomicU64::new(0),
             reset_on_close: AtomicBool::new(false),
         });
-        (Self { stream: Some(stream), detached: None, state: state.clone() }, state)
-    }
-
-    /// Removes the socket from the thread's runtime. Until `attach`, it can be neither read nor written.
-    pub fn detach(&mut self) -> io::Result<()> {
-        if let Some(stream) = self.stream.take() {
-            self.detached = Some(stream.into_std()?);
-        }
-        Ok(())
-    }
-
-    /// Adds the socket to the calling thread's runtime.
-    pub fn attach(&mut self) -> io::Result<()> {
-        if let Some(stream) = self.detached.take() {
-            self.stream = Some(TcpStream::from_std(stream)?);
-        }
-        Ok(())
-    }
-
-    fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
-        self.stream.as_mut().map(Pin::new).ok_or_else(|| io::ErrorKind::NotConnected.into())
+        (Self { stream, state: state.clone() }, state)
     }
 
     fn written(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
@@ -192,10 +152,8 @@ impl SocketState {
 impl Drop for ClientSocket {
     fn drop(&mut self) {
         *self.state.descriptor() = None;
-        if let Some(stream) = &self.stream
-            && self.state.reset_on_close.load(Ordering::Relaxed)
-        {
-            let _ = socket2::SockRef::from(stream).set_linger(Some(std::time::Duration::ZERO));
+        if self.state.reset_on_close.load(Ordering::Relaxed) {
+            let _ = socket2::SockRef::from(&self.stream).set_linger(Some(std::time::Duration::ZERO));
         }
     }
 }
@@ -203,7 +161,7 @@ impl Drop for ClientSocket {
 impl AsyncRead for ClientSocket {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        let read = read_bounds::poll_read_in_turn(&mut self.stream()?, cx, buf);
+        let read = read_bounds::poll_read_in_turn(&mut self.stream, cx, buf);
         if buf.filled().len() > before {
             self.state.has_read.store(true, Ordering::Relaxed);
         }
@@ -213,7 +171,7 @@ impl AsyncRead for ClientSocket {
 
 impl AsyncWrite for ClientSocket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let written = self.stream()?.poll_write(cx, bytes);
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.written(written)
     }
 
@@ -222,20 +180,20 @@ impl AsyncWrite for ClientSocket {
         cx: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = self.stream()?.poll_write_vectored(cx, bytes);
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
         self.written(written)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.as_ref().is_some_and(AsyncWrite::is_write_vectored)
+        self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream()?.poll_flush(cx)
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream()?.poll_shutdown(cx)
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 

@@ -1,12 +1,13 @@
 //! The files of deployed components, named by their digests.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::io;
+use std::path::PathBuf;
 
 use super::policy::Signature;
+use crate::bounded_file;
 use crate::digest::Digest;
-use crate::{bounded_file, private_files};
+use crate::private_files::{self, UNFINISHED};
 
 const EXTENSION: &str = "wasm";
 
@@ -44,46 +45,27 @@ impl Artifacts {
     pub fn keep(&self, digest: &Digest, wasm: &[u8], signature: Option<&Signature>) -> io::Result<()> {
         let path = self.path(digest);
         if let Some(signature) = signature {
-            replace_file(&Signature::beside(&path), signature.as_bytes())?;
+            private_files::replace(&Signature::beside(&path), &[signature.as_bytes()])?;
         }
         if self.read(digest).is_ok() {
             return Ok(());
         }
-        replace_file(&path, wasm)
+        private_files::replace(&path, &[wasm])
     }
 
-    /// Removes the files of all digests except `wanted`.
+    /// Removes the files of all digests except `wanted`, and the ones that a killed host has not completed.
     pub fn prune(&self, wanted: &[Digest]) -> io::Result<()> {
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
             let name = entry.file_name();
-            let first = name.to_str().and_then(|name| name.split('.').next());
-            let digest = first.and_then(|first| first.parse::<Digest>().ok());
-            if digest.is_some_and(|digest| !wanted.contains(&digest)) {
+            let Some(name) = name.to_str() else { continue };
+            let digest = name.split('.').next().and_then(|first| first.parse::<Digest>().ok());
+            if digest.is_some_and(|digest| !wanted.contains(&digest) || name.ends_with(UNFINISHED)) {
                 fs::remove_file(entry.path())?;
             }
         }
         Ok(())
     }
-}
-
-/// Atomically replaces the file at `path`: after a crash it has the old bytes or the new ones. After an error, the host
-/// removes the new bytes: on a full disk, the store needs the space.
-pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let unfinished = path.with_extension("new");
-    write_whole(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, path)).inspect_err(|_| {
-        let _ = fs::remove_file(&unfinished);
-    })?;
-    match path.parent() {
-        Some(folder) => File::open(folder)?.sync_all(),
-        None => Ok(()),
-    }
-}
-
-fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = private_files::create(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }
 
 #[cfg(test)]
@@ -100,8 +82,10 @@ mod tests {
         artifacts.keep(&two, b"two", Some(&signature)).unwrap();
         assert_eq!(artifacts.read(&one).unwrap(), b"one");
         fs::write(folder.path().join("components/active.json"), "{}").unwrap();
+        let unfinished = folder.path().join(format!("components/{two}.wasmAb1{UNFINISHED}"));
+        fs::write(&unfinished, "t").unwrap();
         artifacts.prune(&[two]).unwrap();
-        assert!(artifacts.read(&one).is_err() && !artifacts.has(&one));
+        assert!(artifacts.read(&one).is_err() && !artifacts.has(&one) && !unfinished.exists());
         assert_eq!(artifacts.read(&two).unwrap(), b"two");
         assert_eq!(Signature::read(&Signature::beside(&artifacts.path(&two))).unwrap(), Some(signature));
         artifacts.prune(&[]).unwrap();
@@ -119,17 +103,5 @@ mod tests {
         assert!(artifacts.read(&digest).unwrap_err().to_string().contains("digest"));
         artifacts.keep(&digest, b"whole", None).unwrap();
         assert_eq!(artifacts.read(&digest).unwrap(), b"whole");
-    }
-
-    /// A failed rename simulates a full disk: after either, the host removes the unfinished file.
-    #[test]
-    fn a_file_that_cannot_be_replaced_leaves_nothing_beside_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
-        // A file cannot replace a folder that is not empty.
-        fs::create_dir_all(path.join("child")).unwrap();
-        assert!(replace_file(&path, b"new").is_err());
-        let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(names, ["file"]);
     }
 }

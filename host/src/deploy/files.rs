@@ -230,7 +230,7 @@ impl Deployments {
             tracing::warn!(component = component.id, serving = %digest, reason);
         }
         let record = RecordEntry { digest: *digest, previous: entry.previous, source };
-        self.records.set(&component.id, Some(record)).map_err(io_error("the record of what serves"))?;
+        self.records.set(&component.id, Some(record)).map_err(io_error("the serving record"))?;
         Ok(InitialComponent { wasm, origin: path })
     }
 
@@ -269,7 +269,7 @@ impl Deployments {
         self.log_recorded().map_err(io_error("the audit log"))?;
         let (before, line) = (self.records.content().clone(), line.to_json());
         let recorded = self.records.set_with_line(component, entry, line.clone());
-        recorded.map_err(io_error("the record of what serves"))?;
+        recorded.map_err(io_error("the serving record"))?;
         if let Err(error) = self.audit.append_lines(&[line]) {
             return match self.records.restore(before) {
                 Ok(()) => Err(io_error("the audit log")(error)),
@@ -297,7 +297,7 @@ impl Deployments {
     /// Removes the line that the log has now. If the removal fails, the next change or start finds the line in both.
     fn remove_recorded_line(&mut self) {
         if let Err(error) = self.records.remove_line() {
-            tracing::warn!(%error, "the record of what serves cannot be written; it keeps a line of the audit log");
+            tracing::warn!(%error, "the serving record cannot be written; it keeps a line of the audit log");
         }
     }
 

@@ -8,8 +8,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use ed25519_dalek::pkcs8::DecodePublicKey;
-use ed25519_dalek::pkcs8::spki::{self, der::pem};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use ed25519_dalek::pkcs8::{DecodePublicKey, spki};
 use ed25519_dalek::{SIGNATURE_LENGTH, VerifyingKey};
 
 use crate::bounded_file;
@@ -195,21 +195,16 @@ impl FromStr for Signature {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "it is neither 64 bytes nor their base64".to_owned();
         let text: String = text.split_whitespace().collect();
-        // The key library has no plain base64 and decodes it as a PEM document.
-        let (first, second) = text.split_at_checked(64).ok_or_else(wrong)?;
-        let document = format!("-----BEGIN SIGNATURE-----\n{first}\n{second}\n-----END SIGNATURE-----\n");
-        let (_, bytes) = pem::decode_vec(document.as_bytes()).map_err(|_| wrong())?;
-        bytes.try_into().map(Self).map_err(|_| wrong())
+        let signature = BASE64_STANDARD.decode(text).ok().and_then(|bytes| Self::from_bytes(&bytes));
+        signature.ok_or_else(|| "it is neither 64 bytes nor their base64".to_owned())
     }
 }
 
 /// Base64, in one line.
 impl fmt::Display for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let document = pem::encode_string("SIGNATURE", pem::LineEnding::LF, &self.0).map_err(|_| fmt::Error)?;
-        document.lines().filter(|line| !line.starts_with('-')).try_for_each(|line| f.write_str(line))
+        f.write_str(&BASE64_STANDARD.encode(self.0))
     }
 }
 
@@ -230,6 +225,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use ed25519_dalek::pkcs8::EncodePublicKey;
+    use ed25519_dalek::pkcs8::spki::der::pem;
     use ed25519_dalek::{Signer, SigningKey};
 
     use super::*;

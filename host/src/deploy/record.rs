@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::artifacts::replace_file;
 use crate::bounded_file;
 use crate::digest::Digest;
+use crate::private_files;
 
 /// The version of the file format.
 const FORMAT: u32 = 1;
@@ -177,7 +177,7 @@ impl Records {
         // A host without disk space can start with its earlier record.
         let is_change = content != self.content;
         if is_change && !self.is_read_only {
-            replace_file(&self.path, &serde_json::to_vec_pretty(&content)?)?;
+            private_files::replace(&self.path, &[&serde_json::to_vec_pretty(&content)?])?;
         }
         self.content = content;
         Ok(())

@@ -14,11 +14,11 @@ use super::stop_phase::StopPhase;
 use super::{DeployError, Deployer};
 use crate::application::RouteTarget;
 use crate::component::{ActiveRevisions, ComponentService, LoadContext, LoadError, Revision, Settings};
-use crate::imports::outbound::TlsError;
 use crate::manifest::{Component, Manifest, ManifestError};
 use crate::memory_budget::MemoryError;
 use crate::router::RouteError;
 use crate::secrets::SecretError;
+use crate::tls::TlsError;
 
 /// The actor in the audit log.
 const ACTOR: &str = "SIGHUP";

@@ -103,7 +103,7 @@ impl RecordLocation<'_> {
                 let log = Audit::open(&data.join("audit.ndjson"));
                 let logged = log.and_then(|mut log| log.append_lines(&lines));
                 logged.map_err(io_error("the audit log"))?;
-                open_records(data)?.set_copied(entries).map_err(io_error("the record of what serves"))
+                open_records(data)?.set_copied(entries).map_err(io_error("the serving record"))
             }
             Self::Fleet(store) => {
                 let id = random::token(8).map_err(io_error("the system's randomness"))?;
@@ -126,7 +126,7 @@ impl RecordLocation<'_> {
 }
 
 fn open_records(data: &Path) -> Result<Records, DeployError> {
-    Records::open(data.join(FOLDER).join(RECORD)).map_err(io_error("the record of what serves"))
+    Records::open(data.join(FOLDER).join(RECORD)).map_err(io_error("the serving record"))
 }
 
 fn open_artifacts(data: &Path) -> Result<Artifacts, DeployError> {

@@ -142,15 +142,17 @@ fn a_promotion_that_fails_says_that_the_trial_was_ended() {
 fn a_change_that_cannot_be_recorded_is_not_logged_as_done() {
     let (host, folder) = start_alone();
     swap(&host, 1, None).unwrap();
-    // The host writes a new record here first.
-    let unfinished = folder.path().join("data/components/active.new");
-    std::fs::create_dir(&unfinished).unwrap();
+    let (record, aside) = (folder.path().join("data/components/active.json"), folder.path().join("aside"));
+    std::fs::rename(&record, &aside).unwrap();
+    // A file cannot replace a folder.
+    std::fs::create_dir(&record).unwrap();
     for failed in [swap(&host, 2, None), host.deployer().roll_back("a", "mia", None)] {
-        assert!(matches!(&failed, Err(DeployError::Io { subject: "the record of what serves", .. })), "{failed:?}");
+        assert!(matches!(&failed, Err(DeployError::Io { subject: "the serving record", .. })), "{failed:?}");
     }
     assert_eq!(service(&host).current().digest, digest(1));
     assert_eq!(audit(&folder), ["swap done", "swap refused", "rollback refused"]);
-    std::fs::remove_dir(&unfinished).unwrap();
+    std::fs::remove_dir(&record).unwrap();
+    std::fs::rename(&aside, &record).unwrap();
     host.deployer().roll_back("a", "mia", None).unwrap();
     assert_eq!(audit(&folder)[3..], ["rollback done"]);
 }

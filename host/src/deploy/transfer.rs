@@ -4,11 +4,12 @@
 use std::io;
 use std::path::Path;
 
-use super::artifacts::{Artifacts, replace_file};
+use super::artifacts::Artifacts;
 use super::policy::Signature;
 use super::record::Records;
 use crate::bounded_file;
 use crate::digest::Digest;
+use crate::private_files;
 use crate::store::sqlite::Attachment;
 
 /// The folder in the data folder, and the record in it.
@@ -72,13 +73,13 @@ pub fn restore_deployed(data: &Path, files: Vec<Attachment>) -> io::Result<()> {
             }
             artifacts.keep(&digest, &content, None)?;
         } else if let Some(digest) = parsed(".wasm.sig") {
-            replace_file(&Signature::beside(&artifacts.path(&digest)), &content)?;
+            private_files::replace(&Signature::beside(&artifacts.path(&digest)), &[&content])?;
         } else {
             tracing::warn!(name = %name.escape_debug(), "the backup has a file that this version does not know");
         }
     }
     for record in records {
-        replace_file(&folder.join(RECORD), &record.content)?;
+        private_files::replace(&folder.join(RECORD), &[&record.content])?;
         tracing::info!("the components that were swapped in were restored from the backup");
     }
     Ok(())

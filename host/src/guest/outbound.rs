@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use http::{HeaderName, Request};
-use wasmtime_wasi_http::{DEFAULT_FORBIDDEN_HEADERS, Error, RequestOptions, WasiBody, WasiHttpHooks};
+use http::Request;
+use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 use crate::concurrency_limit::{ClientKeys, HOST};
 use crate::imports::outbound::{Outbound, Sender};
@@ -47,11 +47,6 @@ type ConnectionFuture = Box<dyn Future<Output = Result<(), Error>> + Send>;
 type SendResult = Result<(http::Response<WasiBody>, ConnectionFuture), Error>;
 
 impl WasiHttpHooks for OutboundHooks {
-    /// The same result as the default, which allocates at every call.
-    fn is_forbidden_header(&mut self, name: &HeaderName) -> bool {
-        DEFAULT_FORBIDDEN_HEADERS.contains(name)
-    }
-
     fn set_host_header(&mut self) -> bool {
         // The HTTP client sets it from the checked URI.
         false

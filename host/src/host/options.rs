@@ -3,20 +3,19 @@
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use crate::admin::ConnectionBounds;
 use crate::anonymous_work::WorkLimits;
-use crate::busy_poll;
 use crate::component::LoadError;
 use crate::deploy::{DeployError, RecordError, TrustPolicy};
-use crate::imports::outbound::{OutboundOptions, TlsError};
+use crate::imports::outbound::OutboundOptions;
 use crate::instance_permit::STALLED_INSTANCES;
 use crate::memory_budget::MemoryError;
 use crate::router::RouteError;
 use crate::secrets::SecretError;
 use crate::send_buffer::SendLimits;
 use crate::store::{EngineError, postgres, sqlite};
+use crate::tls::TlsError;
 use crate::trace::{Export, TraceError};
 
 /// The options of a host.
@@ -26,8 +25,6 @@ pub struct HostOptions {
     pub data: PathBuf,
     /// The number of shards, each a thread.
     pub threads: NonZeroUsize,
-    /// How long a shard polls its sockets for more work before its thread sleeps.
-    pub busy_poll: Duration,
     pub store: sqlite::SqliteOptions,
     /// The store on PostgreSQL. `None` for SQLite in the data directory.
     pub postgres: Option<postgres::PostgresOptions>,
@@ -62,11 +59,9 @@ pub struct HostOptions {
 impl HostOptions {
     /// The defaults: a thread for each processor.
     pub fn new(data: impl Into<PathBuf>) -> Self {
-        let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         Self {
             data: data.into(),
-            threads,
-            busy_poll: busy_poll::default_window(threads.get()),
+            threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
             store: sqlite::SqliteOptions::default(),
             postgres: None,
             outbound: OutboundOptions::default(),

@@ -1,5 +1,4 @@
-//! A component's variables as `fermyon:spin/variables@2.0.0` and as two drafts of
-//! `wasi:config/store`.
+//! A component's variables as `fermyon:spin/variables@2.0.0` and as the draft of `wasi:config/store` that Spin serves.
 
 use std::sync::Arc;
 
@@ -7,9 +6,6 @@ use wasmtime::component::{ComponentType, Lift, Linker, Lower};
 use wasmtime::{Result, StoreContextMut};
 
 use crate::imports::variables::Variables;
-
-/// Spin's draft and wasmtime's draft, which differ in name only.
-const CONFIG_STORES: [&str; 2] = ["wasi:config/store@0.2.0-draft-2024-09-27", "wasi:config/store@0.2.0-rc.1"];
 
 /// `error` of `wasi:config/store`.
 #[derive(Clone, Debug, ComponentType, Lift, Lower)]
@@ -41,18 +37,16 @@ type VariableResult = std::result::Result<String, VariableError>;
 
 /// Adds the interfaces.
 pub fn add_to_linker<T: 'static>(linker: &mut Linker<T>, view: fn(&mut T) -> Arc<Variables>) -> Result<()> {
-    for name in CONFIG_STORES {
-        let mut config = linker.instance(name)?;
-        config.func_wrap("get", move |mut store: StoreContextMut<'_, T>, (key,): (String,)| {
-            let value: GetResult = Ok(view(store.data_mut()).get(&key).cloned());
-            Ok((value,))
-        })?;
-        config.func_wrap("get-all", move |mut store: StoreContextMut<'_, T>, (): ()| {
-            let variables = view(store.data_mut());
-            let values: GetAllResult = Ok(variables.iter().map(|(key, value)| (key.clone(), value.clone())).collect());
-            Ok((values,))
-        })?;
-    }
+    let mut config = linker.instance("wasi:config/store@0.2.0-draft-2024-09-27")?;
+    config.func_wrap("get", move |mut store: StoreContextMut<'_, T>, (key,): (String,)| {
+        let value: GetResult = Ok(view(store.data_mut()).get(&key).cloned());
+        Ok((value,))
+    })?;
+    config.func_wrap("get-all", move |mut store: StoreContextMut<'_, T>, (): ()| {
+        let variables = view(store.data_mut());
+        let values: GetAllResult = Ok(variables.iter().map(|(key, value)| (key.clone(), value.clone())).collect());
+        Ok((values,))
+    })?;
     let mut variables = linker.instance("fermyon:spin/variables@2.0.0")?;
     variables.func_wrap("get", move |mut store: StoreContextMut<'_, T>, (name,): (String,)| {
         let value = view(store.data_mut()).get(&name).cloned();

@@ -1,9 +1,9 @@
 //! The certificates of a listener, which the host can reload while it listens.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use std::{fmt, io};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use jiff::Timestamp;
@@ -11,11 +11,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use webpki::{EndEntityCert, Error, KeyUsage};
 
-use crate::bounded_file;
-use crate::pem::{self, PemError};
-
-/// The largest file of certificates or of a key, in bytes.
-const MAX_BYTES: usize = 1024 * 1024;
+use crate::tls::{self, TlsError};
 
 /// The name of HTTP/2 over TLS (RFC 9113, section 3.2).
 pub const HTTP2: &[u8] = b"h2";
@@ -61,10 +57,8 @@ pub struct ReloadFailure {
 /// Why certificates cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
-    #[error("cannot read {path}: {source}; {FILES}")]
-    Unreadable { path: PathBuf, source: io::Error },
-    #[error("{path} cannot be used: {source}; {FILES}")]
-    NotPem { path: PathBuf, source: PemError },
+    #[error(transparent)]
+    File(#[from] TlsError),
     #[error("the certificates in {chain} and the key in {key} cannot be used: {}", in_words(source))]
     Unusable { chain: PathBuf, key: PathBuf, source: rustls::Error },
 }
@@ -137,21 +131,10 @@ fn in_words(error: &rustls::Error) -> String {
 }
 
 fn read(chain: &Path, key: &Path) -> Result<Loaded, CertificateError> {
-    let contents = |path: &Path| {
-        let unreadable = |source| CertificateError::Unreadable { path: path.to_owned(), source };
-        bounded_file::read(path, MAX_BYTES).map_err(unreadable)
-    };
-    let not_pem = |path: &Path, source| CertificateError::NotPem { path: path.to_owned(), source };
-    let certificates = pem::certificates(&contents(chain)?).map_err(|error| not_pem(chain, error))?;
+    let certificates = tls::read_certificates(chain, FILES)?;
     let validity = certificates.first().and_then(CertificateValidity::of);
-    let private = pem::private_key(&contents(key)?).map_err(|error| not_pem(key, error))?;
     let unusable = |source| CertificateError::Unusable { chain: chain.to_owned(), key: key.to_owned(), source };
-    let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(unusable)?
-        .with_no_client_auth()
-        .with_single_cert(certificates, private)
-        .map_err(unusable)?;
+    let mut config = tls::server(certificates, tls::read_private_key(key, FILES)?).map_err(unusable)?;
     config.alpn_protocols = [HTTP2, b"http/1.1", b"http/1.0"].map(<[u8]>::to_vec).into();
     Ok(Loaded { config: Arc::new(config), validity })
 }

@@ -14,6 +14,6 @@ pub use connection_limit::{ReceiveBounds, client_network};
 pub use forwarded::{CLIENT_ADDRESS, Peer, RequestOrigin, is_host_and_port};
 pub use forwarding::{ForwardedFamily, Forwarding, is_forwarding, is_reserved};
 pub use idle_connections::IdleConnection;
-pub use listener::{Accepted, ClientSource, ConnectionPermits, Ingress, IngressOptions, KeepAlive, Unread};
+pub use listener::{Accepted, ClientSource, Ingress, IngressOptions, KeepAlive, Unread};
 pub use own_cookies::{OPERATOR_COOKIE, OwnCookie};
 pub use receive_budget::{ReceiveBudget, ReceiveReservation};

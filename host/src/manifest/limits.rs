@@ -55,7 +55,8 @@ pub struct Limits {
 /// The bounds of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestLimits {
-    /// Time from the last received byte of the request to the head of the response.
+    /// Time from the last received byte of the request to the head of the response, and then for each part of the
+    /// response's body that the client waits for.
     pub request_timeout: Duration,
     /// Time for the transfer of the whole request, and again for the whole response body.
     pub transfer_timeout: Duration,

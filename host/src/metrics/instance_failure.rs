@@ -2,50 +2,34 @@
 
 use wasmtime::Trap;
 
-use super::name_of;
+use crate::named_values::named_values;
 
-/// Why an instance ended early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InstanceFailure {
-    /// It executed an `unreachable`, which panics and aborts become.
-    Unreachable,
-    /// It read or wrote outside of its memory.
-    Memory,
-    StackOverflow,
-    /// Another trap: arithmetic, tables, casts, the rules of the component model.
-    OtherTrap,
-    /// It used up its processor time.
-    CpuTime,
-    /// Its request timed out.
-    TimedOut,
-    /// It was denied memory that its limit allows, because the host had none left.
-    HostMemory,
-    /// The host ended it: too many handles, or too large a call.
-    Refused,
-    /// The host itself failed while it ran the instance.
-    Panicked,
-    /// The host stopped before the instance was done.
-    Cancelled,
+named_values! {
+    /// Why an instance ended early.
+    pub enum InstanceFailure {
+        /// It executed an `unreachable`, which panics and aborts become.
+        Unreachable = "unreachable",
+        /// It read or wrote outside of its memory.
+        Memory = "memory",
+        StackOverflow = "stack_overflow",
+        /// Another trap: arithmetic, tables, casts, the rules of the component model.
+        OtherTrap = "other_trap",
+        /// It used up its processor time.
+        CpuTime = "cpu_time",
+        /// Its request timed out.
+        TimedOut = "timed_out",
+        /// It was denied memory that its limit allows, because the host had none left.
+        HostMemory = "host_memory",
+        /// The host ended it: too many handles, or too large a call.
+        Refused = "refused",
+        /// The host itself failed while it ran the instance.
+        Panicked = "host_panicked",
+        /// The host stopped before the instance was done.
+        Cancelled = "cancelled",
+    }
 }
 
 impl InstanceFailure {
-    pub const ALL: [(Self, &'static str); 10] = [
-        (Self::Unreachable, "unreachable"),
-        (Self::Memory, "memory"),
-        (Self::StackOverflow, "stack_overflow"),
-        (Self::OtherTrap, "other_trap"),
-        (Self::CpuTime, "cpu_time"),
-        (Self::TimedOut, "timed_out"),
-        (Self::HostMemory, "host_memory"),
-        (Self::Refused, "refused"),
-        (Self::Panicked, "host_panicked"),
-        (Self::Cancelled, "cancelled"),
-    ];
-
-    pub fn name(self) -> &'static str {
-        name_of(&Self::ALL, self)
-    }
-
     /// Classifies the error of an instance that ended on the current thread.
     pub fn from_error(error: &wasmtime::Error) -> Self {
         match error.downcast_ref::<Trap>() {

@@ -13,6 +13,8 @@ pub use cpu_timer::CpuTimer;
 pub use histogram::{Histogram, Summary};
 pub use instance_failure::{InstanceEnd, InstanceFailure, OutOfCpuTime};
 
+use crate::named_values::named_values;
+
 /// HTTP statuses are below this.
 const STATUS_LIMIT: usize = 600;
 
@@ -35,144 +37,97 @@ impl Counter {
     }
 }
 
-/// Why the host responds in place of a component.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// HTTP does not allow the request.
-    Malformed,
-    /// The request's body passes the limit.
-    TooLarge,
-    /// Anonymous clients of the network have used up their limit of work.
-    AnonymousWork,
-    /// The request did not get a permit in time.
-    Saturated,
-    /// The client left too many other responses unread.
-    Unread,
-    /// The instantiation failed.
-    NoInstance,
-    /// The host had no memory left for the component.
-    NoMemory,
-    /// The client waits for `100 Continue` over HTTP/2.
-    ExpectationFailed,
-    /// The client stopped sending its request.
-    SlowClient,
-    /// The component did not respond in time.
-    TimedOut,
-    /// The component used up its processor time.
-    CpuTime,
-    /// The component ended without a response.
-    Failed,
-    /// The component's circuit breaker is open.
-    Failing,
-    /// The component's response passes the limit.
-    ResponseTooLarge,
-    /// The component's writes could not be made durable.
-    NotDurable,
-    /// The store is unavailable.
-    StoreUnavailable,
-    /// The component's response broke before any of it was sent.
-    Broken,
-}
-
-impl Refusal {
-    pub const ALL: [(Self, &'static str); 17] = [
-        (Self::Malformed, "malformed"),
-        (Self::TooLarge, "too_large"),
-        (Self::AnonymousWork, "anonymous_work"),
-        (Self::Saturated, "busy"),
-        (Self::Unread, "unread"),
-        (Self::NoInstance, "no_instance"),
-        (Self::NoMemory, "no_memory"),
-        (Self::ExpectationFailed, "expectation_failed"),
-        (Self::SlowClient, "slow_client"),
-        (Self::TimedOut, "timed_out"),
-        (Self::CpuTime, "cpu_time"),
-        (Self::Failed, "failed"),
-        (Self::Failing, "failing"),
-        (Self::ResponseTooLarge, "response_too_large"),
-        (Self::NotDurable, "not_durable"),
-        (Self::StoreUnavailable, "store_unavailable"),
-        (Self::Broken, "broken"),
-    ];
-
-    pub fn name(self) -> &'static str {
-        name_of(&Self::ALL, self)
+named_values! {
+    /// Why the host responds in place of a component.
+    pub enum Refusal {
+        /// HTTP does not allow the request.
+        Malformed = "malformed",
+        /// The request's body passes the limit.
+        TooLarge = "too_large",
+        /// Anonymous clients of the network have used up their limit of work.
+        AnonymousWork = "anonymous_work",
+        /// The request did not get a permit in time.
+        Saturated = "busy",
+        /// The client left too many other responses unread.
+        Unread = "unread",
+        /// The instantiation failed.
+        NoInstance = "no_instance",
+        /// The host had no memory left for the component.
+        NoMemory = "no_memory",
+        /// The client waits for `100 Continue` over HTTP/2.
+        ExpectationFailed = "expectation_failed",
+        /// The client stopped sending its request.
+        SlowClient = "slow_client",
+        /// The component did not respond in time.
+        TimedOut = "timed_out",
+        /// The component used up its processor time.
+        CpuTime = "cpu_time",
+        /// The component ended without a response.
+        Failed = "failed",
+        /// The component's circuit breaker is open.
+        Failing = "failing",
+        /// The component's response passes the limit.
+        ResponseTooLarge = "response_too_large",
+        /// The component's writes could not be made durable.
+        NotDurable = "not_durable",
+        /// The store is unavailable.
+        StoreUnavailable = "store_unavailable",
+        /// The component's response broke before any of it was sent.
+        Broken = "broken",
     }
 }
 
-/// Why the host ended an instance that had not failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InstanceCloseReason {
-    /// It has served as many requests as it may.
-    Requests,
-    /// It has used most of its memory.
-    Memory,
-    /// It was idle for too long.
-    Idle,
-    /// It was idle, and another one needed its memory or its place in wasmtime's pool.
-    Evicted,
-    /// It may have kept data that the store has lost.
-    Lost,
-}
-
-impl InstanceCloseReason {
-    pub const ALL: [(Self, &'static str); 5] = [
-        (Self::Requests, "requests"),
-        (Self::Memory, "memory"),
-        (Self::Idle, "idle"),
-        (Self::Evicted, "evicted"),
-        (Self::Lost, "lost"),
-    ];
-}
-
-/// An operation on the key-value store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    Get,
-    Exists,
-    List,
-    Set,
-    Delete,
-    Increment,
-    Swap,
-    Batch,
-    /// The wait before a response until the request's writes are durable.
-    Commit,
-}
-
-impl Operation {
-    pub const ALL: [(Self, &'static str); 9] = [
-        (Self::Get, "get"),
-        (Self::Exists, "exists"),
-        (Self::List, "list"),
-        (Self::Set, "set"),
-        (Self::Delete, "delete"),
-        (Self::Increment, "increment"),
-        (Self::Swap, "swap"),
-        (Self::Batch, "batch"),
-        (Self::Commit, "commit"),
-    ];
-
-    pub fn name(self) -> &'static str {
-        name_of(&Self::ALL, self)
+named_values! {
+    /// Why the host ended an instance that had not failed.
+    pub enum InstanceCloseReason {
+        /// It has served as many requests as it may.
+        Requests = "requests",
+        /// It has used most of its memory.
+        Memory = "memory",
+        /// It was idle for too long.
+        Idle = "idle",
+        /// It was idle, and another one needed its memory or its place in wasmtime's pool.
+        Evicted = "evicted",
+        /// It may have kept data that the store has lost.
+        Lost = "lost",
     }
 }
+
+named_values! {
+    /// An operation on the key-value store.
+    pub enum Operation {
+        Get = "get",
+        Exists = "exists",
+        List = "list",
+        Set = "set",
+        Delete = "delete",
+        Increment = "increment",
+        Swap = "swap",
+        Batch = "batch",
+        /// The wait before a response until the request's writes are durable.
+        Commit = "commit",
+    }
+}
+
+/// A counter for each HTTP status.
+#[derive(Debug)]
+struct Statuses([Counter; STATUS_LIMIT]);
 
 /// The counters of one component on one shard.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Counters {
-    statuses: [Counter; STATUS_LIMIT],
+    statuses: Statuses,
     /// The time from a request's head to its response's head.
     pub latency: Histogram,
     /// The time of waits for a permit. Requests that do not wait do not count.
     pub queue_wait: Histogram,
     pub instantiations: Counter,
     pub failed_instantiations: Counter,
-    failures: [Counter; InstanceFailure::ALL.len()],
-    closes: [Counter; InstanceCloseReason::ALL.len()],
-    refusals: [Counter; Refusal::ALL.len()],
-    operations: [Histogram; Operation::ALL.len()],
+    failures: [Counter; InstanceFailure::NAMES.len()],
+    closes: [Counter; InstanceCloseReason::NAMES.len()],
+    refusals: [Counter; Refusal::NAMES.len()],
+    operations: [Histogram; Operation::NAMES.len()],
     /// Compare-and-swap operations that found another value.
     pub swaps_lost: Counter,
     /// How often a circuit breaker opened.
@@ -191,34 +146,16 @@ pub struct Counters {
     pub cpu_nanos: Counter,
 }
 
-impl Default for Counters {
+impl Default for Statuses {
     fn default() -> Self {
-        Self {
-            statuses: std::array::from_fn(|_| Counter::default()),
-            latency: Histogram::default(),
-            queue_wait: Histogram::default(),
-            instantiations: Counter::default(),
-            failed_instantiations: Counter::default(),
-            failures: Default::default(),
-            closes: Default::default(),
-            refusals: Default::default(),
-            operations: Default::default(),
-            swaps_lost: Counter::default(),
-            breaker_trips: Counter::default(),
-            cut_off: Counter::default(),
-            broken: Counter::default(),
-            timed_out: Counter::default(),
-            memory_peak: Counter::default(),
-            memory_denials: Counter::default(),
-            cpu_nanos: Counter::default(),
-        }
+        Self(std::array::from_fn(|_| Counter::default()))
     }
 }
 
 impl Counters {
     /// Counts a response of the guest, or of the host in its place.
     pub fn record_response(&self, status: u16, latency: Duration) {
-        if let Some(count) = self.statuses.get(usize::from(status)) {
+        if let Some(count) = self.statuses.0.get(usize::from(status)) {
             count.add(1);
         }
         self.latency.observe(latency);
@@ -269,35 +206,39 @@ impl Metrics {
     /// The number of responses by status, without zeros.
     pub fn statuses(&self) -> Vec<(u16, u64)> {
         let counts = (0..STATUS_LIMIT).map(|status| {
-            let count = self.total(|shard| shard.statuses.get(status).map_or(0, Counter::get));
+            let count = self.total(|shard| shard.statuses.0.get(status).map_or(0, Counter::get));
             (u16::try_from(status).unwrap_or(u16::MAX), count)
         });
         counts.filter(|(_, count)| *count > 0).collect()
     }
 
     pub fn failures(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        InstanceFailure::ALL.into_iter().map(|(failure, name)| {
-            (name, self.total(|shard| shard.failures.get(failure as usize).map_or(0, Counter::get)))
-        })
+        self.counts(InstanceFailure::NAMES, |shard| &shard.failures)
     }
 
     pub fn closes(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        InstanceCloseReason::ALL
-            .into_iter()
-            .map(|(reason, name)| (name, self.total(|shard| shard.closes.get(reason as usize).map_or(0, Counter::get))))
+        self.counts(InstanceCloseReason::NAMES, |shard| &shard.closes)
     }
 
     pub fn refusals(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Refusal::ALL.into_iter().map(|(refusal, name)| {
-            (name, self.total(|shard| shard.refusals.get(refusal as usize).map_or(0, Counter::get)))
-        })
+        self.counts(Refusal::NAMES, |shard| &shard.refusals)
     }
 
     pub fn operations(&self) -> impl Iterator<Item = (&'static str, Summary)> {
-        Operation::ALL.into_iter().map(|(operation, name)| {
-            let durations = self.shards.iter().filter_map(|shard| shard.operations.get(operation as usize));
-            (name, Histogram::sum(durations))
+        Operation::NAMES.iter().enumerate().map(|(index, name)| {
+            let durations = self.shards.iter().filter_map(|shard| shard.operations.get(index));
+            (*name, Histogram::sum(durations))
         })
+    }
+
+    /// The counters of an enum's values, with the names.
+    fn counts(
+        &self,
+        names: &'static [&'static str],
+        counters: fn(&Counters) -> &[Counter],
+    ) -> impl Iterator<Item = (&'static str, u64)> {
+        let count = move |index| self.total(|shard| counters(shard).get(index).map_or(0, Counter::get));
+        names.iter().enumerate().map(move |(index, name)| (*name, count(index)))
     }
 
     pub fn total(&self, value: impl Fn(&Counters) -> u64) -> u64 {
@@ -311,11 +252,6 @@ impl Metrics {
     pub fn histogram(&self, select: impl Fn(&Counters) -> &Histogram) -> Summary {
         Histogram::sum(self.shards.iter().map(|shard| select(shard)))
     }
-}
-
-/// The name of `value` in a list of all values.
-pub fn name_of<T: PartialEq>(all: &[(T, &'static str)], value: T) -> &'static str {
-    all.iter().find(|(one, _)| *one == value).map_or("", |(_, name)| name)
 }
 
 #[cfg(test)]
@@ -372,18 +308,9 @@ mod tests {
         assert_eq!(InstanceFailure::from_error(&InstanceEnd::TimedOut.into()), InstanceFailure::TimedOut);
         assert_eq!(InstanceFailure::from_error(&InstanceEnd::Dropped.into()), InstanceFailure::Cancelled);
         assert_eq!(InstanceFailure::from_error(&wasmtime::format_err!("too many handles")), InstanceFailure::Refused);
-        for (index, (failure, _)) in InstanceFailure::ALL.into_iter().enumerate() {
-            assert_eq!(failure as usize, index);
-        }
         assert_eq!(
             InstanceFailure::from_error(&wasmtime::Error::from(OutOfCpuTime).context("in x")),
             InstanceFailure::CpuTime
         );
-        for (index, (reason, _)) in InstanceCloseReason::ALL.into_iter().enumerate() {
-            assert_eq!(reason as usize, index);
-        }
-        for (index, (operation, _)) in Operation::ALL.into_iter().enumerate() {
-            assert_eq!(operation as usize, index);
-        }
     }
 }

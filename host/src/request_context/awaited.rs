@@ -1,4 +1,4 @@
-//! Records who waits for the response: the client, or the host, which checks whether the guest can still write it.
+//! Records how long the client waits for the response, and limits the wait for each part of its body.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -20,51 +20,29 @@ impl RequestContext {
         }
     }
 
-    /// Records whether the response waits for the guest to write more of its body. Wakes the guest's task, which checks
-    /// whether it can.
-    pub fn set_guest_awaited(&self, awaits: bool) {
-        if awaits != self.is_body_awaited.load(Ordering::SeqCst) {
-            self.is_body_awaited.store(awaits, Ordering::SeqCst);
-            if awaits {
-                self.response_ended.wake();
-            }
-        }
+    /// When the client began to wait for more of the response's body. `None` if it does not wait.
+    fn body_awaited_since(&self) -> Option<Instant> {
+        let since = Some(self.body_awaited.load(Ordering::Relaxed)).filter(|since| *since > 0);
+        since.map(|since| self.started + Duration::from_micros(since))
     }
 
-    /// Whether the host has to know if the guest is idle: the response waits for the guest, or only its permit does.
-    pub fn awaits_guest(&self) -> bool {
-        let has_ended = self.ended_at.get().is_some();
-        (self.is_body_awaited.load(Ordering::SeqCst) || has_ended) && !self.is_guest_idle()
-    }
-
-    /// Records that neither the guest nor the host has work left for this request: the guest can write no more.
-    pub fn mark_guest_idle(&self) {
-        self.is_guest_idle.store(true, Ordering::SeqCst);
-        self.body_reader.wake();
-    }
-
-    pub fn is_guest_idle(&self) -> bool {
-        self.is_guest_idle.load(Ordering::SeqCst)
-    }
-
-    /// Records that the guest has left the body of its response unfinished.
-    pub fn mark_left_unfinished(&self) {
-        self.is_left_unfinished.store(true, Ordering::SeqCst);
-    }
-
-    pub fn is_left_unfinished(&self) -> bool {
-        self.is_left_unfinished.load(Ordering::SeqCst)
+    /// When the response breaks off if the guest writes no more of its body. The guest has `request_timeout` for each
+    /// part that the client waits for. A wait for the client itself is not the guest's time.
+    pub fn body_expires_at(&self) -> Instant {
+        let progress = self.started + Duration::from_micros(self.progress.load(Ordering::Relaxed));
+        let since = self.body_awaited_since().filter(|_| !self.upload.is_waiting());
+        let since = since.map_or_else(Instant::now, |since| since.max(progress));
+        self.expires_at().min(since + self.request_timeout)
     }
 
     /// The part of the response for which the client waits, or waited until it left, for longer than `patience`. `None`
     /// if the guest waits for the client itself.
     pub fn awaited_for(&self, patience: Duration) -> Option<Awaited> {
-        let (awaited, waited) = match (self.head_at.get(), self.body_awaited.load(Ordering::Relaxed)) {
-            (None, _) => (Awaited::Head, self.service_time()),
-            (Some(_), 0) => return None,
-            (Some(_), since) => {
+        let (awaited, waited) = match self.head_at.get() {
+            None => (Awaited::Head, self.service_time()),
+            Some(_) => {
                 let until = self.ended_at.get().map_or_else(Instant::now, |ended_at| *ended_at);
-                (Awaited::Body, until.saturating_duration_since(self.started + Duration::from_micros(since)))
+                (Awaited::Body, until.saturating_duration_since(self.body_awaited_since()?))
             }
         };
         (waited > patience && !self.is_waiting_for_client()).then_some(awaited)

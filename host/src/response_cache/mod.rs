@@ -23,7 +23,6 @@
 mod dependencies;
 mod entry;
 mod key;
-mod lru;
 mod pending_body;
 mod policy;
 mod recorder;

@@ -1,6 +1,7 @@
 //! Records a response on its way to the client, and stores it once it is complete.
 
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
@@ -113,7 +114,7 @@ impl Recorder {
             headers: self.headers.clone(),
             body,
         });
-        self.storage.insert(key, entry);
+        self.storage.insert(key, entry, Instant::now());
     }
 }
 

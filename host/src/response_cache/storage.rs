@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::entry::{CacheEntry, OVERHEAD};
 use super::key::CacheKey;
-use super::lru::Lru;
 use super::pending_body::PendingBodies;
+use crate::byte_lru::ByteLru;
 use crate::store::Key;
 
 /// The largest body in the table of small ones, and the largest in one chunk, in bytes.
@@ -20,13 +20,22 @@ const LARGE_MEMORY: usize = 32 * 1024 * 1024;
 /// Memory of all entries, in bytes.
 pub const MAX_BYTES: usize = SMALL_MEMORY + LARGE_MEMORY;
 
-/// Segments of the table of small entries. The table of large ones has one segment, because only a miss in the small
-/// one leads there.
-const SEGMENTS: usize = 16;
+/// How many tables the small entries have. Each table has a lock of its own, so that threads rarely contend. The large
+/// entries have one table, because only a miss among the small ones leads there.
+const SMALL_TABLES: usize = 16;
+
+/// How long a table keeps an expired entry: at the next equal request, the host prefetches its keys. Without this
+/// limit, entries of earlier revisions and of unused tokens would fill the table.
+const KEPT_EXPIRED: Duration = Duration::from_secs(60);
+
+/// The most expired entries that an insertion removes. More than one, so that their number falls.
+const REMOVED_AT_ONCE: usize = 2;
+
+type Table = ByteLru<CacheKey, Arc<CacheEntry>>;
 
 pub struct Storage {
-    small: Lru,
-    large: Lru,
+    small: [Table; SMALL_TABLES],
+    large: Table,
     pub pending: PendingBodies,
     pub counters: CacheCounters,
 }
@@ -54,9 +63,10 @@ impl CacheCounters {
 
 impl Storage {
     pub fn new() -> Self {
+        let table = |memory| Table::new(memory, |_, entry| entry.bytes());
         Self {
-            small: Lru::new(SEGMENTS, SMALL_MEMORY),
-            large: Lru::new(1, LARGE_MEMORY),
+            small: std::array::from_fn(|_| table(SMALL_MEMORY / SMALL_TABLES)),
+            large: table(LARGE_MEMORY),
             pending: PendingBodies::default(),
             counters: CacheCounters::default(),
         }
@@ -64,13 +74,13 @@ impl Storage {
 
     /// How many entries there are, and the bytes that they take.
     pub fn size(&self) -> (usize, usize) {
-        let ((small, small_bytes), (large, large_bytes)) = (self.small.size(), self.large.size());
-        (small + large, small_bytes + large_bytes)
+        let sizes = self.small.iter().chain([&self.large]).map(Table::size);
+        sizes.fold((0, 0), |(entries, bytes), (more, more_bytes)| (entries + more, bytes + more_bytes))
     }
 
     /// The entry with this key that satisfies `is_fresh`. Counts a hit or a miss.
     pub fn find(&self, key: &CacheKey, is_fresh: impl Fn(&Arc<CacheEntry>) -> bool) -> Option<Arc<CacheEntry>> {
-        let found = self.small.get(key).filter(&is_fresh).or_else(|| self.large.get(key).filter(&is_fresh));
+        let found = self.tables(key).find_map(|table| table.get(key, Arc::clone).filter(&is_fresh));
         let counter = if found.is_some() { &self.counters.hits } else { &self.counters.misses };
         counter.fetch_add(1, Ordering::Relaxed);
         found
@@ -78,13 +88,74 @@ impl Storage {
 
     /// The store's keys on which the response with this key depends, fresh or not.
     pub fn reads(&self, key: &CacheKey) -> Box<[Key]> {
-        let entry = self.small.get(key).or_else(|| self.large.get(key));
-        entry.map(|entry| entry.keys.clone()).unwrap_or_default()
+        self.tables(key).find_map(|table| table.get(key, |entry| entry.keys.clone())).unwrap_or_default()
     }
 
-    pub fn insert(&self, key: CacheKey, entry: Arc<CacheEntry>) {
+    /// Inserts or replaces an entry at the time `now`.
+    pub fn insert(&self, key: CacheKey, entry: Arc<CacheEntry>, now: Instant) {
         self.counters.stored.fetch_add(1, Ordering::Relaxed);
-        let table = if entry.bytes() > SMALL_BODY + OVERHEAD { &self.large } else { &self.small };
-        table.insert(key, entry, Instant::now());
+        let mut tables = self.tables(&key);
+        let table = if entry.bytes() > SMALL_BODY + OVERHEAD { tables.last() } else { tables.next() };
+        if let Some(table) = table {
+            table.insert(key, entry);
+            table.remove_oldest(REMOVED_AT_ONCE, |oldest| now < oldest.expires_at + KEPT_EXPIRED);
+        }
+    }
+
+    /// The tables that can have an entry with this key: one of the small entries, then that of the large ones.
+    fn tables<'a>(&'a self, key: &CacheKey) -> impl Iterator<Item = &'a Table> + use<'a> {
+        let small = self.small.get(usize::from(key.0[0]) % SMALL_TABLES);
+        small.into_iter().chain([&self.large])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::{HeaderMap, StatusCode};
+
+    use super::super::entry::CachedBody;
+    use super::*;
+
+    fn entry(body: usize, expires_at: Instant) -> Arc<CacheEntry> {
+        Arc::new(CacheEntry {
+            commit: 0,
+            reads: Box::default(),
+            keys: Box::default(),
+            dependencies: Arc::default(),
+            nested: Box::default(),
+            expires_at,
+            status: StatusCode::OK,
+            headers: HeaderMap::new(),
+            body: CachedBody::Whole(Bytes::from(vec![0; body])),
+        })
+    }
+
+    /// A key of the same table as all others.
+    fn key(number: u8) -> CacheKey {
+        let mut key = [0; 32];
+        key[1] = number;
+        CacheKey(key)
+    }
+
+    #[test]
+    fn entries_that_expired_long_ago_make_room_for_others() {
+        let (storage, now) = (Storage::new(), Instant::now());
+        let later = now + KEPT_EXPIRED + Duration::from_secs(1);
+        (0..10).for_each(|number| storage.insert(key(number), entry(1000, now), now));
+        (10..14).for_each(|number| storage.insert(key(number), entry(1000, later), now));
+        assert_eq!(storage.size().0, 14, "they are kept for a while");
+        (14..20).for_each(|number| storage.insert(key(number), entry(1000, later), later));
+        assert_eq!(storage.size().0, 10);
+        assert!((10..20).all(|number| storage.find(&key(number), |_| true).is_some()));
+    }
+
+    #[test]
+    fn large_bodies_evict_no_small_ones() {
+        let (storage, now) = (Storage::new(), Instant::now());
+        storage.insert(key(0), entry(1000, now), now);
+        (1..20).for_each(|number| storage.insert(key(number), entry(LARGE_MEMORY / 10, now), now));
+        assert!(storage.find(&key(0), |_| true).is_some() && storage.find(&key(1), |_| true).is_none());
+        assert!(storage.size().1 <= MAX_BYTES);
     }
 }

@@ -8,10 +8,9 @@
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use wasmtime::Engine;
@@ -19,7 +18,7 @@ use wasmtime::component::Component;
 
 use super::compilations::Compilations;
 use crate::digest::Digest;
-use crate::private_files;
+use crate::private_files::{self, UNFINISHED};
 
 /// The first bytes of a cache file. The number is the version of this layout.
 const MAGIC: &[u8; 8] = b"hexadc\0\x01";
@@ -87,7 +86,7 @@ impl CodeCache {
         // Declared first, so that it is dropped after the code.
         let _compilation = compilations.begin(wasm.len());
         let code = engine.precompile_component(wasm)?;
-        if let Err(error) = self.save(&path, &code) {
+        if let Err(error) = private_files::replace(&path, &[MAGIC, Digest::of(&code).as_bytes(), &code]) {
             tracing::warn!(path = %path.display(), %error, "cannot save the compiled code; the next start compiles again");
         }
         // SAFETY: the same engine has just made `code` from the component.
@@ -107,8 +106,8 @@ impl CodeCache {
             let entry = entry?;
             let name = entry.file_name();
             let Some(name) = name.to_str() else { continue };
-            // A killed host has left a `.new` file, or another one is writing it.
-            if (name.ends_with(EXTENSION) || name.ends_with(".new")) && !wanted.contains(name) {
+            // A killed host has left an unfinished file, or another one is writing it.
+            if (name.ends_with(EXTENSION) || name.ends_with(UNFINISHED)) && !wanted.contains(name) {
                 unused.push((entry.metadata()?.modified()?, entry.path()));
             }
         }
@@ -117,32 +116,12 @@ impl CodeCache {
         for (index, (used_at, path)) in unused.into_iter().enumerate() {
             let age = now.duration_since(used_at).unwrap_or_default();
             if index < surplus || age > MAX_UNUSED_AGE {
-                match fs::remove_file(&path) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                    _ => tracing::debug!(path = %path.display(), "compiled code that was not used was removed"),
-                }
+                private_files::remove(&path)?;
+                tracing::debug!(path = %path.display(), "compiled code that was not used was removed");
             }
         }
         Ok(())
     }
-
-    fn save(&self, path: &Path, code: &[u8]) -> io::Result<()> {
-        // Two components of a manifest, or two hosts, may have the same code.
-        static SAVED: AtomicU64 = AtomicU64::new(0);
-        let number = SAVED.fetch_add(1, Ordering::Relaxed);
-        let unfinished = path.with_extension(format!("{}-{number}.new", std::process::id()));
-        let saved = private_files::create(&unfinished)
-            .and_then(|file| write(file, code))
-            .and_then(|()| fs::rename(&unfinished, path));
-        // On a full disk, the unfinished file would take up the space that the store needs.
-        saved.inspect_err(|_| drop(fs::remove_file(&unfinished)))
-    }
-}
-
-fn write(mut file: impl Write, code: &[u8]) -> io::Result<()> {
-    file.write_all(MAGIC)?;
-    file.write_all(Digest::of(code).as_bytes())?;
-    file.write_all(code)
 }
 
 /// Makes files private that an earlier version has made readable.
@@ -245,30 +224,6 @@ mod tests {
         if std::os::unix::fs::chown(&path, Some(65534), None).is_ok() {
             assert!(load(&engine, &path).is_none(), "it belongs to another user");
         }
-    }
-
-    #[test]
-    fn code_that_cannot_be_saved_leaves_no_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let cache = CodeCache::open(folder.path().join("code"), &Engine::default()).unwrap();
-        // The file cannot be renamed onto a folder.
-        let path = cache.folder.join(format!("x.{EXTENSION}"));
-        fs::create_dir(&path).unwrap();
-        cache.save(&path, b"code").unwrap_err();
-        assert_eq!(files(&cache.folder), [path]);
-    }
-
-    #[test]
-    fn the_same_code_can_be_saved_at_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let cache = CodeCache::open(folder.path().join("code"), &Engine::default()).unwrap();
-        let path = cache.folder.join(format!("x.{EXTENSION}"));
-        let save = || (0..100).try_for_each(|_| cache.save(&path, b"code"));
-        std::thread::scope(|scope| {
-            let threads = [(); 4].map(|()| scope.spawn(save));
-            threads.into_iter().for_each(|thread| thread.join().unwrap().unwrap());
-        });
-        assert_eq!(files(&cache.folder), [path]);
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! Whether the store can do its work: the findings of its threads and readers, for `/readyz`, the
 //! metrics and `hexad status`.
 
-use std::fs::Metadata;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
 
+use super::error::StoreError;
 use super::problem::{StoreFailure, StoreProblem};
-use super::watched_files::{FileCheck, WatchedFiles};
 
 const MIN_PROBE_BYTES: usize = 64 * 1024;
 const MAX_PROBE_BYTES: usize = 8 * 1024 * 1024;
@@ -26,13 +27,11 @@ pub struct StoreHealth {
     /// The database.
     path: PathBuf,
     /// Its files and the lock of its data directory; none if the store has no file.
-    files: WatchedFiles,
+    files: Vec<OpenFile>,
     damage: OnceLock<StoreFailure>,
     /// Set once a file of the database or the lock was removed.
     removed: OnceLock<StoreFailure>,
     writer_stopped: OnceLock<StoreFailure>,
-    /// Set while the host cannot see whether the files are in their place.
-    unseen: Mutex<Option<StoreFailure>>,
     outage: Mutex<Option<Outage>>,
     /// Whether an outage is set. The writer reads this after every transaction.
     has_outage: AtomicBool,
@@ -46,16 +45,59 @@ struct Outage {
     bytes: usize,
 }
 
+/// A file that the host has open.
+struct OpenFile {
+    path: PathBuf,
+    id: FileId,
+    /// The store's problem once the file is not at its path.
+    problem: StoreProblem,
+}
+
+/// The device and the inode number of a file.
+type FileId = (u64, u64);
+
+fn file_id(path: &Path) -> io::Result<FileId> {
+    fs::metadata(path).map(|file| (file.dev(), file.ino()))
+}
+
+impl OpenFile {
+    /// `None` if the file is at its path.
+    fn failure(&self) -> Option<StoreFailure> {
+        let path = self.path.display();
+        let (problem, reason) = match file_id(&self.path) {
+            Ok(id) if id == self.id => return None,
+            // A folder above denies access, or a network's disk does not respond.
+            Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                (StoreProblem::Unavailable, format!("it cannot be seen whether {path} is in its place: {error}"))
+            }
+            _ if self.problem == StoreProblem::Unlocked => {
+                let advice = "so that another host can use the folder; stop this host, and start it again if no other \
+                              one uses the folder";
+                (self.problem, format!("{path} was removed or replaced, {advice}"))
+            }
+            _ => {
+                let advice = "the host still has it open: copy the database and its `-wal` file from";
+                let process = std::process::id();
+                let reason =
+                    format!("{path} was removed or replaced; {advice} /proc/{process}/fd before you stop the host");
+                (self.problem, reason)
+            }
+        };
+        Some(StoreFailure::new(problem, &reason))
+    }
+}
+
 impl StoreHealth {
-    /// The health of the store at `path` with these files, before the first write.
-    pub fn new(path: PathBuf, files: Vec<PathBuf>) -> Self {
+    /// The health of the store at `path`, before the first write. Each of its files has the problem that the store gets
+    /// if the file is removed or replaced.
+    pub fn new(path: PathBuf, files: Vec<(PathBuf, StoreProblem)>) -> Self {
+        let open = |(path, problem): (PathBuf, _)| Some(OpenFile { id: file_id(&path).ok()?, path, problem });
         Self {
-            files: WatchedFiles::of_database(files),
+            files: files.into_iter().filter_map(open).collect(),
             path,
             damage: OnceLock::new(),
             removed: OnceLock::new(),
             writer_stopped: OnceLock::new(),
-            unseen: Mutex::default(),
             outage: Mutex::default(),
             has_outage: AtomicBool::new(false),
             is_suspected: AtomicBool::new(true),
@@ -63,18 +105,11 @@ impl StoreHealth {
         }
     }
 
-    /// Also watches the lock of the data directory.
-    pub fn with_lock(mut self, path: &Path, file: &Metadata) -> Self {
-        self.files.add_lock(path, file);
-        self
-    }
-
     /// The gravest problem; `None` if the store does its work.
     pub fn failure(&self) -> Option<StoreFailure> {
-        let of_files = self.check_files();
+        let _ = self.check_files();
         let lasting = self.damage.get().or_else(|| self.removed.get()).or_else(|| self.writer_stopped.get());
-        let passing = || of_files.err().or_else(|| self.outage().as_ref().map(|outage| outage.failure.clone()));
-        lasting.cloned().or_else(passing)
+        lasting.cloned().or_else(|| self.outage().as_ref().map(|outage| outage.failure.clone()))
     }
 
     /// The damage, in the engine's words.
@@ -82,61 +117,29 @@ impl StoreHealth {
         self.damage.get().map(|failure| &failure.reason)
     }
 
-    /// Checks whether the database's files and the lock are still in their place. Values written after one of the files
-    /// was removed are lost when the host ends. Without the lock, another host may write too. While the host cannot see
-    /// the files, it must not write either; the next check may find them.
-    pub fn check_files(&self) -> Result<(), StoreFailure> {
-        if let Some(removed) = self.removed.get() {
-            return Err(removed.clone());
-        }
-        let check = self.files.check();
+    /// Fails if a file of the database or the lock is not in its place. Values written after a file was removed are
+    /// lost when the host ends. Without the lock, another host may write too. While the host cannot see the files, it
+    /// must not write either.
+    pub fn check_files(&self) -> Result<(), StoreError> {
+        let found = self.files.iter().find_map(OpenFile::failure);
         // Read after the files, because the end of the writer removes the log.
-        if self.writer_stopped.get().is_some() {
-            return Ok(());
-        }
-        let mut unseen = self.unseen.lock().unwrap_or_else(PoisonError::into_inner);
-        match check {
-            FileCheck::InPlace => *unseen = None,
-            FileCheck::Gone(path, problem) => self.set_gone(&path, problem),
-            FileCheck::Unseen(path, error) => {
-                let reason = format!("it cannot be seen whether {} is in its place: {error}", path.display());
-                let since = unseen.as_ref().map_or_else(Instant::now, |failure| failure.since);
-                if unseen.is_none() {
-                    tracing::warn!(store = %self.path.display(), reason, "the store takes no writes until it can");
-                }
-                *unseen = Some(StoreFailure { since, ..StoreFailure::new(StoreProblem::Unavailable, &reason) });
+        let found = found.filter(|_| self.writer_stopped.get().is_none());
+        let failure = match (found, self.removed.get()) {
+            (_, Some(removed)) => removed.clone(),
+            (Some(failure), None) if failure.problem == StoreProblem::Unavailable => {
+                self.begin_outage(failure.problem, &failure.reason, 0);
+                failure
             }
-        }
-        self.removed.get().or(unseen.as_ref()).cloned().map_or(Ok(()), Err)
-    }
-
-    fn set_gone(&self, path: &Path, problem: StoreProblem) {
-        let finding = match problem {
-            StoreProblem::Unlocked => format!(
-                "{} was removed or replaced, so that another host can use the folder; stop this host, and start it \
-                 again if no other one uses the folder",
-                path.display()
-            ),
-            _ => format!(
-                "{} was removed or replaced; the host still has it open: copy the database and its `-wal` file \
-                 from /proc/{}/fd before you stop the host",
-                path.display(),
-                std::process::id()
-            ),
+            (Some(failure), None) => {
+                tracing::error!(
+                    store = %self.path.display(), finding = &*failure.reason,
+                    "the store takes no more writes"
+                );
+                self.removed.get_or_init(|| failure).clone()
+            }
+            (None, None) => return Ok(()),
         };
-        self.set_lasting(problem, &finding);
-    }
-
-    /// Records that a file of the database was removed, replaced or truncated. From then on, the writer refuses every
-    /// operation.
-    pub fn set_removed(&self, finding: &str) {
-        self.set_lasting(StoreProblem::Removed, finding);
-    }
-
-    fn set_lasting(&self, problem: StoreProblem, finding: &str) {
-        if self.removed.set(StoreFailure::new(problem, finding)).is_ok() {
-            tracing::error!(store = %self.path.display(), finding, "the store takes no more writes");
-        }
+        Err(StoreError::Unavailable { problem: failure.problem, reason: failure.reason })
     }
 
     /// Records that the database is damaged. From then on the writer refuses every operation.
@@ -297,18 +300,22 @@ mod tests {
         let (file, lock) = (data.join("store"), data.join("lock"));
         std::fs::write(&file, "").unwrap();
         std::fs::write(&lock, "").unwrap();
-        let health = StoreHealth::new(file.clone(), vec![file.clone()]);
-        let health = health.with_lock(&lock, &std::fs::metadata(&lock).unwrap());
+        let files = vec![(file.clone(), StoreProblem::Removed), (lock, StoreProblem::Unlocked)];
+        let health = StoreHealth::new(file, files);
         assert!(health.failure().is_none());
         // A folder that is a link to itself: both files are out of sight, and neither is missing.
         std::fs::rename(&data, &away).unwrap();
         std::os::unix::fs::symlink(&data, &data).unwrap();
         let failure = health.failure().unwrap();
         assert_eq!(failure.problem, StoreProblem::Unavailable, "{}", failure.reason);
-        assert!(failure.reason.contains("lock is in its place: "), "{}", failure.reason);
+        assert!(failure.reason.contains("store is in its place: "), "{}", failure.reason);
+        assert!(health.check_files().is_err(), "no writes meanwhile");
         assert_eq!(health.failure().unwrap().since, failure.since);
         std::fs::remove_file(&data).unwrap();
         std::fs::rename(&away, &data).unwrap();
+        health.check_files().unwrap();
+        // The writer's next transaction, or its probe.
+        health.record_commit(0);
         assert!(health.failure().is_none());
         // The folder is a file now, so that the files are gone.
         std::fs::rename(&data, &away).unwrap();

@@ -1,6 +1,6 @@
 //! The lock of the data directory, which only one host may use at a time.
 
-use std::fs::{File, Metadata, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,18 +12,18 @@ const FILE_NAME: &str = "hexad.lock";
 
 /// Holds the lock until the last clone is dropped.
 #[derive(Clone, Debug)]
-pub struct DataLock {
-    file: Arc<LockedFile>,
-    path: PathBuf,
-}
+pub struct DataLock(Arc<LockedFile>);
 
 #[derive(Debug)]
-struct LockedFile(File);
+struct LockedFile {
+    file: File,
+    path: PathBuf,
+}
 
 impl Drop for LockedFile {
     /// Closing the file is not enough: a program that another thread is just starting also has it open, for a moment.
     fn drop(&mut self) {
-        let _ = self.0.unlock();
+        let _ = self.file.unlock();
     }
 }
 
@@ -54,16 +54,15 @@ impl DataLock {
             _ => unusable(source),
         })?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { file: Arc::new(LockedFile(file)), path }),
+            Ok(()) => Ok(Self(Arc::new(LockedFile { file, path }))),
             Err(TryLockError::WouldBlock) => Err(LockError::InUse { path: directory.to_owned() }),
             Err(TryLockError::Error(source)) => Err(unusable(source)),
         }
     }
 
-    /// The path of the locked file, and the file. Once another file is at the path, another host can lock the
-    /// directory.
-    pub fn locked(&self) -> io::Result<(&Path, Metadata)> {
-        Ok((&self.path, self.file.0.metadata()?))
+    /// The path of the locked file. Once another file is there, another host can lock the directory.
+    pub fn path(&self) -> &Path {
+        &self.0.path
     }
 }
 
@@ -75,7 +74,7 @@ mod tests {
     fn a_lock_ends_with_its_last_clone_despite_an_open_file() {
         let directory = tempfile::tempdir().unwrap();
         let first = DataLock::acquire(directory.path()).unwrap();
-        let inherited = first.file.0.try_clone().unwrap();
+        let inherited = first.0.file.try_clone().unwrap();
         let second = first.clone();
         drop(first);
         assert!(matches!(DataLock::acquire(directory.path()), Err(LockError::InUse { .. })));

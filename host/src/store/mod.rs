@@ -33,7 +33,6 @@ mod problem;
 mod server_clock;
 pub mod sqlite;
 mod watch;
-mod watched_files;
 
 #[cfg(test)]
 mod conformance;

@@ -5,7 +5,7 @@
 //! the commit. So a reader that has seen a part of a commit gets no older value here. When another program has
 //! committed, engines mark all keys.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use tokio::sync::OwnedSemaphorePermit;
@@ -37,10 +37,7 @@ pub struct NearCached<B> {
 }
 
 /// The cached values of one shard.
-struct NearCache {
-    /// Never contended; it makes the type `Sync`.
-    entries: Mutex<ByteLru<Key, CachedValue>>,
-}
+struct NearCache(ByteLru<Key, CachedValue>);
 
 struct CachedValue {
     value: Option<Box<[u8]>>,
@@ -166,18 +163,18 @@ impl<B: Backend> Backend for NearCached<B> {
 
 impl NearCache {
     fn new() -> Self {
-        let entries = ByteLru::new(CAPACITY, |key: &Key, entry: &CachedValue| {
+        Self(ByteLru::new(CAPACITY, |key, entry| {
             OVERHEAD + key.key.len() + entry.value.as_deref().map_or(0, <[u8]>::len)
-        });
-        Self { entries: Mutex::new(entries) }
+        }))
     }
 
     /// The present value of `key`, `Some(None)` if the key is absent; `None` if it is not cached.
     fn get(&self, key: &Key, clock: &ChangeClock) -> Option<Option<Vec<u8>>> {
-        let mut entries = self.entries();
-        let entry = entries.get(key)?;
-        let is_current = clock.is_unchanged_since(entry.commit, entry.bucket);
-        is_current.then(|| entry.value.as_deref().map(<[u8]>::to_vec))
+        let current = self.0.get(key, |entry| {
+            let is_current = clock.is_unchanged_since(entry.commit, entry.bucket);
+            is_current.then(|| entry.value.as_deref().map(<[u8]>::to_vec))
+        });
+        current.flatten()
     }
 
     /// Caches the value of `key`, where `commit` was the last commit before the read.
@@ -186,11 +183,7 @@ impl NearCache {
             return;
         }
         let value = CachedValue { value: value.map(Into::into), bucket: clock.bucket(key), commit };
-        self.entries().insert(key.clone(), value);
-    }
-
-    fn entries(&self) -> MutexGuard<'_, ByteLru<Key, CachedValue>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.insert(key.clone(), value);
     }
 }
 
@@ -256,6 +249,6 @@ mod tests {
         }
         assert!(cache.get(&key("0"), &clock).is_some(), "used recently");
         assert_eq!(cache.get(&key("1"), &clock), None);
-        assert!(cache.entries().bytes() <= CAPACITY);
+        assert!(cache.0.size().1 <= CAPACITY);
     }
 }

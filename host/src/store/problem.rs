@@ -3,47 +3,33 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Why the store cannot do its work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoreProblem {
-    /// A page of the database is damaged. This lasts until a backup is restored. PostgreSQL's server can be repaired:
-    /// there, it lasts until the failed keys can be read.
-    Damaged,
-    /// A file of the database was removed or replaced, or another program has truncated its log. This lasts until the
-    /// host is started again.
-    Removed,
-    /// The lock of the data directory was removed or replaced, so that another host can use the directory too. This
-    /// lasts until the host is started again.
-    Unlocked,
-    /// The thread that writes has ended. This lasts until the host is started again.
-    WriterStopped,
-    /// The disk, or the database by its own limit, is full.
-    Full,
-    /// Another program keeps the database locked.
-    Busy,
-    /// The tables do not fit the host, or refuse it: one is missing, a right is missing, a trigger fails.
-    Unusable,
-    /// The disk cannot be read or written.
-    Unavailable,
+use crate::named_values::named_values;
+
+named_values! {
+    /// Why the store cannot do its work.
+    pub enum StoreProblem {
+        /// A page of the database is damaged. This lasts until a backup is restored. PostgreSQL's server can be
+        /// repaired: there, it lasts until the failed keys can be read.
+        Damaged = "damaged",
+        /// A file of the database was removed or replaced. This lasts until the host is started again.
+        Removed = "removed",
+        /// The lock of the data directory was removed or replaced, so that another host can use the directory too.
+        /// This lasts until the host is started again.
+        Unlocked = "unlocked",
+        /// The thread that writes has ended. This lasts until the host is started again.
+        WriterStopped = "writer_stopped",
+        /// The disk, or the database by its own limit, is full.
+        Full = "full",
+        /// Another program keeps the database locked.
+        Busy = "busy",
+        /// The tables do not fit the host, or refuse it: one is missing, a right is missing, a trigger fails.
+        Unusable = "unusable",
+        /// The disk cannot be read or written.
+        Unavailable = "unavailable",
+    }
 }
 
 impl StoreProblem {
-    /// The names are an interface: metrics and `/readyz` use them.
-    pub const ALL: [(Self, &'static str); 8] = [
-        (Self::Damaged, "damaged"),
-        (Self::Removed, "removed"),
-        (Self::Unlocked, "unlocked"),
-        (Self::WriterStopped, "writer_stopped"),
-        (Self::Full, "full"),
-        (Self::Busy, "busy"),
-        (Self::Unusable, "unusable"),
-        (Self::Unavailable, "unavailable"),
-    ];
-
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(problem, _)| *problem == self).map_or("unavailable", |(_, name)| name)
-    }
-
     /// Whether a successful write does not end the problem: other tables, pages or kinds of statements may still fail.
     pub fn is_ended_by_probes_only(self) -> bool {
         matches!(self, Self::Damaged | Self::Unusable)

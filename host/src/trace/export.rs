@@ -15,8 +15,8 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{BatchConfigBuilder, BatchSpanProcessor, Span, SpanData, SpanExporter, SpanProcessor};
 use ureq::Agent;
-use ureq::tls::{RootCerts, TlsConfig};
 
+use crate::http_client;
 use crate::metrics::Counter;
 
 /// The most spans in the queue; `OTEL_BSP_MAX_QUEUE_SIZE` overrides it.
@@ -209,12 +209,7 @@ impl CollectorClient {
         let millis = parsed_variable("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT")
             .or_else(|| parsed_variable("OTEL_EXPORTER_OTLP_TIMEOUT"));
         let timeout = millis.map_or(DEFAULT_TIMEOUT, Duration::from_millis);
-        let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
-        // A proxy of `http_proxy` and the like would read the headers, with the token. It also does not reach a
-        // collector on this machine.
-        let config = Agent::config_builder().tls_config(tls).timeout_global(Some(timeout)).proxy(None);
-        // A redirect would send the headers, with the token, to another server.
-        Self(config.http_status_as_error(false).max_redirects(0).build().into())
+        Self(http_client::agent_with(timeout))
     }
 }
 

@@ -184,7 +184,7 @@ fn unknown_roles_and_visibilities_give_no_rights() {
     assert_eq!(project(&env, 100).registry, project::FeatureAccess::Disabled);
 }
 
-/// The projects of 100, 101 and 102 whose code the caller may read, and those whose merge requests.
+/// The projects of 100, 101 and 102 whose code, and whose merge requests, the caller may read.
 fn reads_code(env: &Env, caller: &Caller) -> (Vec<u64>, Vec<u64>) {
     let code = |id: &u64| may_read_code(env, caller, &project(env, *id)).unwrap();
     let merge_requests = |id: &u64| may_read_merge_requests(env, caller, &project(env, *id)).unwrap();
@@ -215,8 +215,8 @@ fn access_levels_decide_about_code_and_merge_requests() {
     let env = forge();
     join(&env, 3, Source::Group(10), Role::Guest);
     join(&env, 2, Source::Group(10), Role::Reporter);
-    // The readers of the code, and of the merge requests, of a public and of a private project: no caller,
-    // administrators and Reporters, all members, all callers.
+    // The readers of a public and of a private project's code, and of their merge requests: no caller, administrators
+    // and Reporters, all members, all callers.
     const NONE: usize = 0;
     const REPORTERS: usize = 2;
     const MEMBERS: usize = 3;

@@ -1,4 +1,4 @@
-//! The limit of invalid credentials of an address, so that tokens cannot be guessed. All areas count together.
+//! The limit of invalid credentials from an address, which prevents guessing of tokens. All areas count together.
 
 use crate::credential::{self, AcceptedTokens, Credential};
 use crate::token::{self, Fingerprint};
@@ -16,20 +16,20 @@ const DEFAULT: u64 = 100;
 /// Every area may write below `token-use/`.
 const LIMIT: RateLimit = RateLimit { variable: INVALID_TOKENS, seconds: 60, keys: "token-use/v1/refused/" };
 
-/// The length from which no token is found by guessing, in bytes. Those of this service and of the reference service
-/// are longer.
+/// The length, in bytes, from which a token cannot be guessed. Tokens of this service and of the reference service are
+/// longer.
 const UNGUESSABLE: usize = 20;
 
-/// For how long a recorded use shows that a client knew a token before, in milliseconds.
+/// The time, in milliseconds, for which a recorded use proves that a client knew a token before.
 const RECENT_USE: i64 = 24 * 60 * 60 * 1000;
 
-/// The outcome of `authenticate`, of which 401 for an invalid credential counts against the client's address. A
-/// credential that is repeated counts once: it guesses nothing.
+/// Limits `authenticate`: its 401 for an invalid credential counts against the client's address. A repeated credential
+/// counts once, because it guesses nothing.
 ///
-/// After too many of them, further invalid ones from there get 429 until the window ends. Clients that share the
-/// address go on. Only a token that is short enough to be guessed, and was not used lately, gets 429 although it is
-/// valid: a right guess must not differ from a wrong one. An instance knows of that from the first invalid credential
-/// that it gets itself. A valid credential costs no access to the store.
+/// Beyond the limit, further invalid credentials from the address get 429 until the window ends. Clients with valid
+/// tokens that share the address are served. Only a short token without recent use gets 429 although it is valid,
+/// because a right guess must not differ from a wrong one. An instance applies the limit from the first invalid
+/// credential that it gets. A valid credential costs no access to the store.
 pub(super) fn limited<T>(
     env: &Env,
     request: &Request,
@@ -62,8 +62,8 @@ fn is_guess(env: &Env, credential: &Credential) -> Result<bool, StoreError> {
     Ok(used.is_none_or(|used| env.now.millis() - used.millis() > RECENT_USE))
 }
 
-/// Names the credential of a request by four bytes of its fingerprint, which do not tell it; `None` without one.
-/// A header that cannot be read is one, too. Reads nothing.
+/// Four bytes of the credential's fingerprint, which do not reveal it; `None` without a credential. An unreadable
+/// header counts as a credential. Reads nothing.
 fn item(request: &Request, accepted: AcceptedTokens) -> Option<u32> {
     let fingerprint = match credential::first(request, accepted) {
         Ok(credential) => Fingerprint::of(&credential?.token),

@@ -11,7 +11,7 @@ fn request(headers: &[(&str, &str)], query: &str) -> Request {
     request
 }
 
-/// The caller in words, or the error.
+/// A description of the caller, or the error.
 fn describe(env: &Env, accepted: AcceptedTokens, headers: &[(&str, &str)], query: &str) -> String {
     match authenticate(env, &request(headers, query), accepted) {
         Ok(Caller::Anonymous) => "anonymous".into(),
@@ -264,7 +264,7 @@ fn an_error_contains_neither_a_token_nor_its_fingerprint() {
     assert_eq!(error.to_json(), serde_json::json!({"message": "500 Internal Server Error"}));
 }
 
-/// The status of an answer to a client at this address.
+/// The status of a response to a client at this address.
 fn status(env: &Env, accepted: AcceptedTokens, address: &str, headers: &[(&str, &str)]) -> u16 {
     let mut request = request(headers, "");
     request.headers.insert("spin-client-addr", address.parse().unwrap());
@@ -319,7 +319,7 @@ fn a_refused_token_that_is_repeated_locks_nobody_out() {
     assert_eq!(status(&env, AcceptedTokens::Api, "192.0.2.1:1", &[("private-token", "pat")]), 200);
 }
 
-/// All callers have one address, and each request an instance of its own, or all have the same one.
+/// All callers share an address. Each request has its own instance, or all share one.
 #[test]
 fn who_shares_an_address_with_guesses_goes_on() {
     for is_shared in [true, false] {

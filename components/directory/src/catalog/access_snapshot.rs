@@ -1,6 +1,6 @@
-//! One caller's access to all namespaces and projects, by the rules of [`crate::access`].
+//! A caller's access to all namespaces and projects, by the rules of [`crate::access`].
 
-use super::snapshot::{Catalog, Namespace, Project};
+use super::snapshot::{Catalog, NamespaceView, ProjectView};
 use crate::access::{self, Role};
 use crate::caller::{Caller, Session};
 use crate::member::{Memberships, Share, Source, is_current};
@@ -12,14 +12,14 @@ use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use std::collections::HashMap;
 
-/// A caller's roles.
+/// A caller's roles in all namespaces and projects.
 pub struct AccessSnapshot {
     /// An administrator owns everything.
     is_admin: bool,
     sees_internal: bool,
-    /// The role in each namespace, by position in the tree; empty if there is no role in any.
+    /// The role in each namespace, by position in the tree; empty if the caller has no role in any.
     namespace_roles: Vec<Role>,
-    /// The role in projects with members or invited groups of their own, by row.
+    /// The role in projects with direct members or invited groups, by row.
     project_roles: HashMap<u32, Role>,
     valid_until: Option<Timestamp>,
 }
@@ -27,8 +27,8 @@ pub struct AccessSnapshot {
 impl Catalog {
     /// The access of `caller`. 1 read, and time linear in the namespaces below the caller's groups.
     ///
-    /// A deploy token or job sees only public projects (a job also internal ones, if its user does):
-    /// its own project or group is not part of lists.
+    /// A deploy token or job sees only public projects in lists, not its own project or group. A job also sees internal
+    /// projects if its user does.
     pub fn access_snapshot(&self, env: &Env, caller: &Caller) -> Result<AccessSnapshot, StoreError> {
         let mut snapshot = AccessSnapshot {
             is_admin: false,
@@ -84,7 +84,7 @@ impl AccessSnapshot {
             }
         }
         if in_some_group {
-            // An invitation passes on the roles in the invited group, except those by other invitations.
+            // An invitation passes on the roles in the invited group, except roles by other invitations.
             let own = roles.clone();
             let mut role_by_share = |share: &ShareRecord| {
                 let share = Share::from(share.clone());
@@ -112,7 +112,7 @@ impl AccessSnapshot {
         self.valid_until = expiry.first;
     }
 
-    /// The moment at which the first role ends, and the snapshot with it.
+    /// The moment at which the first role ends. The snapshot is invalid from then on.
     pub fn valid_until(&self) -> Option<Timestamp> {
         self.valid_until
     }
@@ -122,7 +122,7 @@ impl AccessSnapshot {
     }
 
     /// As [`access::namespace_role`].
-    pub fn namespace_role(&self, namespace: Namespace) -> Role {
+    pub fn namespace_role(&self, namespace: NamespaceView) -> Role {
         if self.is_admin {
             return Role::Owner;
         }
@@ -131,13 +131,13 @@ impl AccessSnapshot {
     }
 
     /// As [`access::project_role`].
-    pub fn project_role(&self, project: Project) -> Role {
+    pub fn project_role(&self, project: ProjectView) -> Role {
         let inherited = self.namespace_role(project.namespace());
         self.project_roles.get(&project.row).copied().unwrap_or(Role::None).max(inherited)
     }
 
     /// As [`access::may_read_project`].
-    pub fn may_read(&self, project: Project) -> bool {
+    pub fn may_read(&self, project: ProjectView) -> bool {
         let is_open = match project.visibility() {
             Visibility::Public => true,
             Visibility::Internal => self.sees_internal,
@@ -147,7 +147,7 @@ impl AccessSnapshot {
     }
 
     /// Whether the caller may read the project and use its issues, which may be for members only.
-    pub fn may_read_issues(&self, project: Project) -> bool {
+    pub fn may_read_issues(&self, project: ProjectView) -> bool {
         match project.issues() {
             FeatureAccess::Disabled => false,
             FeatureAccess::Private => self.project_role(project) >= Role::Guest,
@@ -156,7 +156,7 @@ impl AccessSnapshot {
     }
 }
 
-/// The earliest expiry that is still to come.
+/// The earliest future expiry.
 struct Expiry {
     now: Timestamp,
     first: Option<Timestamp>,

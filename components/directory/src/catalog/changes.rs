@@ -1,4 +1,4 @@
-//! The ids of the records that a writer changes, and of their dependents.
+//! The ids of records that a writer changes, and of their dependents.
 
 use super::load;
 use super::manifest::RowKey;
@@ -22,21 +22,21 @@ pub struct Changes {
     /// Source codes and users.
     #[serde(default)]
     pub(super) members: BTreeSet<RowKey>,
-    /// About to be deleted, and their dependents with them ([`crate::dependents`]).
+    /// Records about to be deleted, with their dependents ([`crate::dependents`]).
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) deleted_users: BTreeSet<u64>,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     deleted_groups: BTreeSet<u64>,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     deleted_projects: BTreeSet<u64>,
-    /// The personal namespaces that users are about to have.
+    /// The next personal namespace of each user.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     personal: BTreeMap<u64, u64>,
 }
 
 impl Changes {
-    /// A user and their personal namespace: this one, or the default one. [`Changes::resolve`] adds the
-    /// one that they have.
+    /// A user and their next personal namespace: this one, or the default one. [`Changes::resolve`] adds the present
+    /// one.
     pub fn user(&mut self, id: u64, namespace_id: Option<u64>) {
         self.users.insert(id);
         self.personal.extend(namespace_id.map(|namespace_id| (id, namespace_id)));
@@ -118,7 +118,7 @@ impl Changes {
         let (mut deleted, mut moved) = (self.deleted_groups.clone(), Vec::new());
         for id in &self.users {
             let user = match user::by_id(env, *id) {
-                // It cannot be changed either.
+                // A record that cannot be read cannot be changed either.
                 Err(StoreError::Corrupt { .. }) => None,
                 user => user?,
             };
@@ -146,7 +146,7 @@ impl Changes {
             self.projects.extend(namespace.projects().map(|project| project.id()));
         }
         let mut sources: Vec<Source> = self.deleted_projects.iter().copied().map(Source::Project).collect();
-        // A group that is below a deleted one is not in the catalog, but its members are.
+        // A group below a deleted group is not in the catalog, but its members are.
         let mut groups = deleted.clone();
         for namespace in deleted.iter().filter_map(|id| catalog.namespace(*id)) {
             groups.extend(namespace.descendants().map(|group| group.id()));

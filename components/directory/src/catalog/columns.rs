@@ -1,14 +1,15 @@
-//! Columns of numbers and texts as bytes that an instance can load without parsing each row.
+//! Columns of numbers and texts as bytes, which an instance can load without parsing each row.
 //!
-//! A blob is `hexcol1\n`, the number of rows (u32), and columns one after the other: a tag (u8), a
-//! length (u32), that many bytes. Numbers are little-endian. A column is one of
+//! A blob is `hexcol1\n`, the number of rows (u32), and a sequence of columns: a tag (u8), a length (u32), that many
+//! bytes. Numbers are little-endian. The kinds of columns are:
 //!
-//! - numbers: 8 bytes a row; or bytes: 1 a row;
-//! - texts: where each row's text ends (u32 a row), then all texts in UTF-8;
-//! - sparse texts, for fields that few rows have: their number (u32), their rows (u32 each), their
-//!   ends (u32 each), then all texts in UTF-8.
+//! - numbers: 8 bytes for each row;
+//! - bytes: 1 byte for each row;
+//! - texts: the end of each row's text (u32 for each row), then all texts in UTF-8;
+//! - sparse texts, for fields that few rows have: their number (u32), their rows (u32 each), their ends (u32 each),
+//!   then all texts in UTF-8.
 //!
-//! A reader skips columns that it does not know; a column that a blob lacks is all zeros, or empty.
+//! A reader skips columns that it does not know. A column that a blob lacks is all zeros, or empty.
 
 const MAGIC: &[u8; 8] = b"hexcol1\n";
 
@@ -45,7 +46,7 @@ impl Writer {
         self.column(tag, &ends);
     }
 
-    /// The rows that have a text, in ascending order, and their texts.
+    /// The rows with a text, in ascending order, and their texts.
     pub fn sparse(&mut self, tag: u8, rows: impl Iterator<Item = (usize, String)>) {
         let (mut sparse_rows, mut ends, mut text) = (Vec::new(), Vec::new(), String::new());
         for (row, value) in rows {
@@ -68,12 +69,12 @@ impl Writer {
     }
 }
 
-/// Sizes fit: a blob has a few thousand rows of bounded texts.
+/// Sizes fit, because a blob has a few thousand rows of bounded texts.
 fn size(size: usize) -> [u8; 4] {
     u32::try_from(size).unwrap_or(u32::MAX).to_le_bytes()
 }
 
-/// A blob as its columns. Every `None` below means that the bytes are damaged.
+/// The columns of a blob. Every `None` below means that the bytes are damaged.
 pub(crate) struct Columns<'a> {
     pub rows: usize,
     columns: Vec<(u8, &'a [u8])>,
@@ -129,7 +130,7 @@ impl<'a> Columns<'a> {
         let text = std::str::from_utf8(text).ok()?;
         let (mut start, mut next) = (0, 0);
         for (row, end) in numbers(rows).zip(numbers(ends)) {
-            // They are looked for by binary search.
+            // Rows must ascend, because readers search them by bisection.
             let row = (next..self.rows).contains(&(row as usize)).then_some(row as usize)?;
             each(row, text.get(start..end as usize)?);
             (start, next) = (end as usize, row + 1);
@@ -170,7 +171,7 @@ impl Numbers<'_> {
 /// A column of texts.
 #[derive(Debug, Default)]
 pub struct Texts {
-    /// The end of each in `text`; it starts where the one before ends.
+    /// The end of each row's text in `text`. A text begins at the end of the previous one.
     ends: Vec<u32>,
     text: String,
 }
@@ -195,7 +196,7 @@ impl Texts {
         (last as usize == text.len()).then_some(())
     }
 
-    /// Appends rows of another.
+    /// Appends rows of another column.
     pub(crate) fn copy(&mut self, from: &Texts, rows: std::ops::Range<usize>) {
         let start = rows.start.checked_sub(1).and_then(|before| from.ends.get(before)).copied().unwrap_or(0);
         let ends = from.ends.get(rows).unwrap_or_default();
@@ -215,7 +216,7 @@ impl Texts {
         row.checked_sub(1).map_or(0, end_of)..end_of(row)
     }
 
-    /// All texts, one after the other.
+    /// All texts, concatenated.
     pub fn all(&self) -> &str {
         &self.text
     }

@@ -1,10 +1,9 @@
-//! Rows that refer to deleted records: groups and projects below a deleted namespace, roles of a deleted user or in a
-//! deleted group or project, and invitations of a deleted group. The next record with the id must not have them.
+//! Rows that refer to deleted records: groups and projects below deleted namespaces, roles of deleted users, roles in
+//! deleted groups or projects, invitations of deleted groups. The next record with the id must not get such rows.
 //!
-//! Of a writer that stores such a row and one that deletes the record it refers to, the one that updates the catalog
-//! last finds the row: either it reads that the record is deleted, before its swap of the root, or it reads the row in
-//! the catalog. Groups and projects below a namespace are looked for in the intents, too
-//! ([`super::intent_log::IntentLog::latecomers`]).
+//! A writer may store such a row while another writer deletes the record. The writer that updates the catalog last
+//! finds the row. It reads the deleted record before it swaps the root, or it reads the row in the catalog. Groups and
+//! projects below a namespace are also searched in the intents ([`super::intent_log::IntentLog::late_children`]).
 
 use super::changes::Changes;
 use super::manifest::Rows;
@@ -22,9 +21,9 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dangling {
-    /// The groups and projects right below deleted namespaces, as deleted ones.
+    /// The groups and projects directly below deleted namespaces, as deletions.
     pub orphans: Changes,
-    /// With their users.
+    /// Groups or projects, and the users with the roles.
     pub roles: Vec<(Source, u64)>,
     /// A group or project, and the deleted group that is invited into it.
     pub invitations: Vec<(Source, u64)>,
@@ -37,7 +36,7 @@ impl From<Changes> for Dangling {
 }
 
 impl Dangling {
-    /// 1 read for each namespace, user, group and project that the rows name.
+    /// Finds the dangling rows. 1 read for each namespace, user, group and project that the rows name.
     pub(crate) fn of(
         env: &Env,
         namespaces: &Rows<NamespaceRow>,
@@ -78,7 +77,7 @@ impl Dangling {
         *self == Dangling::default()
     }
 
-    /// The changes of deleting all of it.
+    /// The changes that delete all these rows.
     pub fn changes(&self) -> Changes {
         let mut changes = self.orphans.clone();
         self.roles.iter().for_each(|(source, user_id)| changes.member(*source, *user_id));
@@ -90,7 +89,7 @@ impl Dangling {
     }
 }
 
-/// Which records are deleted, each looked at once. One that cannot be read is not known to be.
+/// The known deletions. Each record is read once. A record that cannot be read does not count as deleted.
 #[derive(Default)]
 pub struct DeletedRecords {
     sources: BTreeMap<Source, bool>,
@@ -104,7 +103,7 @@ impl DeletedRecords {
             Source::Group(id) => namespace::existence(env, id),
             Source::Project(id) => project::existence(env, id),
         };
-        known(&mut self.sources, source, existence)
+        check_once(&mut self.sources, source, existence)
     }
 
     pub fn actor(&mut self, env: &Env, actor: Actor) -> Result<bool, StoreError> {
@@ -116,22 +115,22 @@ impl DeletedRecords {
     }
 
     pub fn user(&mut self, env: &Env, id: u64) -> Result<bool, StoreError> {
-        known(&mut self.users, id, || user::existence(env, id))
+        check_once(&mut self.users, id, || user::existence(env, id))
     }
 }
 
-fn known<T: Ord>(
+fn check_once<T: Ord>(
     known: &mut BTreeMap<T, bool>,
-    of: T,
+    key: T,
     existence: impl FnOnce() -> Result<Existence, StoreError>,
 ) -> Result<bool, StoreError> {
-    if let Some(is_deleted) = known.get(&of) {
+    if let Some(is_deleted) = known.get(&key) {
         return Ok(*is_deleted);
     }
     let is_deleted = match existence() {
         Err(StoreError::Corrupt { .. }) => false,
         existence => existence? == Existence::Deleted,
     };
-    known.insert(of, is_deleted);
+    known.insert(key, is_deleted);
     Ok(is_deleted)
 }

@@ -1,12 +1,11 @@
-//! How the catalog follows the records.
+//! The update of the catalog after changes of records.
 //!
-//! A writer first logs which records it is about to change ([`IntentLog::begin`]), then changes them,
-//! and then updates the catalog ([`IntentLog::commit`]), which reads the records anew. If the last
-//! step does not happen, because the host was killed or storage failed, the intent stays in the log,
-//! and the next commit of any writer updates the catalog for both.
+//! A writer first logs the records that it will change ([`IntentLog::begin`]), then changes them, then updates the
+//! catalog ([`IntentLog::commit`]), which reads the records again. If the host is killed or storage fails before the
+//! update, the intent stays in the log. The next commit of any writer then updates the catalog for both.
 //!
-//! The order in which concurrent writers commit does not matter: every revision is made of records
-//! that were read after its predecessor was.
+//! Concurrent writers may commit in any order: every revision is made of records that were read after the previous
+//! revision was.
 
 use super::changes::Changes;
 use super::dangling::Dangling;
@@ -27,33 +26,33 @@ use kit::{Env, Timestamp};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A blob has at most this many rows; a larger one is divided into blobs of half as many.
+/// The most rows in a blob. A larger blob is split into blobs of half as many rows.
 const MAX_ROWS: usize = 4096;
 
-/// How long blobs of a former revision are kept after the swap that retired them, in milliseconds.
+/// The time, in milliseconds, that blobs of a former revision are kept after the swap that retired them.
 const RETENTION: i64 = 60_000;
 
-/// The age in milliseconds from which an intent counts as abandoned by its writer. A batch of changes
-/// takes seconds.
+/// The age, in milliseconds, from which an intent counts as abandoned by its writer. A batch of changes takes seconds.
 const ABANDONED_AFTER: i64 = 15 * 60_000;
 
-/// Logged changes for which the catalog is not updated yet.
+/// Logged changes that the catalog does not have yet.
 #[must_use = "the catalog is updated when this is committed"]
 pub struct IntentLog {
     changes: Changes,
-    /// The id of the blob with them; `None` if there are no changes, or if they are all others'.
+    /// The id of the blob with the changes; `None` without changes, or if all are other writers' changes.
     blob: Option<String>,
 }
 
 impl IntentLog {
-    /// Logs which records are about to change. 1 read, 1 for each intent, 1 blob and a swap, and a read for each user.
+    /// Logs the records that are about to change. Reads: 1, 1 for each intent, and 1 for each user. Writes: 1 blob and
+    /// a swap.
     pub fn begin(env: &Env, mut changes: Changes) -> Result<IntentLog, StoreError> {
         if changes.is_empty() {
             return Ok(IntentLog { changes, blob: None });
         }
-        // A damaged intent stops all commits: nothing is written that they would not follow.
+        // A damaged intent stops all commits, so no record may change before this check.
         pending(env)?;
-        // The namespace of a user who is about to be deleted is known only now.
+        // Only now is the namespace of a user known who is about to be deleted.
         changes.resolve(env)?;
         let id = write_json(env, &changes)?;
         update_intents(env, |intents| {
@@ -64,33 +63,33 @@ impl IntentLog {
         Ok(IntentLog { changes, blob: Some(id) })
     }
 
-    /// The intents of other writers. [`commit`](Self::commit) does the last step of the interrupted ones and does no
-    /// harm to the others. 1 read, and 1 for each intent.
+    /// The intents of other writers. [`commit`](Self::commit) completes interrupted intents and does not affect the
+    /// others. 1 read, and 1 for each intent.
     pub(crate) fn of_others(env: &Env) -> Result<IntentLog, StoreError> {
         Ok(IntentLog { changes: pending(env)?, blob: None })
     }
 
-    /// Groups and projects that other writers have put below namespaces deleted by this one, after it looked for
+    /// Groups and projects that other writers have put below deleted namespaces after this writer searched for
     /// dependents. 1 read, 1 for each intent and each project in one, and 2 for each namespace.
-    pub(crate) fn latecomers(&self, env: &Env) -> Result<Changes, StoreError> {
+    pub(crate) fn late_children(&self, env: &Env) -> Result<Changes, StoreError> {
         let mut late = Changes::default();
         if !self.changes.deletes_namespaces() {
             return Ok(late);
         }
-        let mut gone = BTreeSet::new();
+        let mut deleted = BTreeSet::new();
         for id in &self.changes.namespaces {
             store::read_barrier(env, &Key::Namespace(*id))?;
             if namespace::existence(env, *id)? == Existence::Deleted {
-                gone.insert(*id);
+                deleted.insert(*id);
             }
         }
-        // A change that is no intent any more is in the catalog, which is therefore read afterwards.
+        // A change without an intent is in the catalog, so the catalog is read after the intents.
         let pending = pending(env)?;
-        let (groups, projects) = load::read(env)?.right_below(&gone);
+        let (groups, projects) = load::read(env)?.right_below(&deleted);
         let is_below = |parent: Result<Option<u64>, StoreError>| match parent {
-            // It stays until it can be read ([`rows`]).
+            // An unreadable record keeps its row until it can be read ([`rows`]).
             Err(StoreError::Corrupt { .. }) => Ok(false),
-            parent => Ok::<_, StoreError>(parent?.is_some_and(|parent| gone.contains(&parent))),
+            parent => Ok::<_, StoreError>(parent?.is_some_and(|parent| deleted.contains(&parent))),
         };
         for id in pending.namespaces.into_iter().chain(groups) {
             if is_below(namespace::parent_of(env, id))? {
@@ -105,9 +104,9 @@ impl IntentLog {
         Ok(late)
     }
 
-    /// Updates the catalog to the present records, those of other writers' intents included. If rows refer to deleted
-    /// records and are to be refused, it is not updated, and they are returned.
-    pub(crate) fn update_catalog(&self, env: &Env, dangling: DanglingRows) -> Result<Dangling, StoreError> {
+    /// Updates the catalog to the present records, including the records in other writers' intents. With
+    /// [`DanglingPolicy::Refuse`], rows that refer to deleted records are returned, and the catalog is not updated.
+    pub(crate) fn update_catalog(&self, env: &Env, dangling: DanglingPolicy) -> Result<Dangling, StoreError> {
         if self.changes.is_empty() {
             return Ok(Dangling::default());
         }
@@ -134,11 +133,13 @@ impl IntentLog {
     }
 }
 
-/// How an update of the catalog treats rows that refer to deleted records.
+/// The treatment of rows that refer to deleted records in an update of the catalog.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum DanglingRows {
-    Refused,
-    Listed,
+pub(crate) enum DanglingPolicy {
+    /// They are returned, and the catalog is not updated.
+    Refuse,
+    /// They stay.
+    Keep,
 }
 
 fn is_older(at: Timestamp, now: Timestamp, millis: i64) -> bool {
@@ -164,7 +165,7 @@ fn write_blob(env: &Env, content: &[u8]) -> Result<String, StoreError> {
     Ok(id)
 }
 
-/// Why the catalog was not updated.
+/// The reason why the catalog was not updated.
 enum CatalogError {
     /// Rows refer to deleted records.
     Dangling(Box<Dangling>),
@@ -177,25 +178,24 @@ impl From<StoreError> for CatalogError {
     }
 }
 
-/// Makes the next revision, unless it would be the same; the root changes also then. Blobs of an attempt
-/// whose swap was lost stay until they are collected as garbage: a swap that is reported as lost may have
-/// taken place.
-fn write_revision(env: &Env, changes: &Changes, dangling: DanglingRows) -> Result<(), CatalogError> {
+/// Writes the next revision if it differs; the root changes in any case. The blobs of an attempt whose swap was lost
+/// stay until garbage collection, because the swap may have taken place.
+fn write_revision(env: &Env, changes: &Changes, dangling: DanglingPolicy) -> Result<(), CatalogError> {
     let batch = env.id();
     root::update(env, &Key::Catalog.to_string(), |current: Option<Root>| {
         if current.as_ref().is_some_and(|root| root.batch == batch) {
             return Ok(Decision::Keep(()));
         }
-        let is_unmade = current.is_none();
+        let is_absent = current.is_none();
         let revision = current.map(|root| root.revision).unwrap_or_default();
         let old = manifest(env, &revision)?;
         let mut changes = changes.clone();
         changes.resolve(env)?;
-        // Another writer may have committed a role of a user after this one looked for the roles that it deletes.
+        // Another writer may have committed a role of a user after this writer read the roles that it deletes.
         changes.members.extend(rows_of_users(env, &old.members, &changes.deleted_users)?);
         let (namespaces, projects) = (namespace_rows(env, &changes)?, project_rows(env, &changes)?);
         let members = member_rows(env, &changes)?;
-        if dangling == DanglingRows::Refused {
+        if dangling == DanglingPolicy::Refuse {
             let dangling = Dangling::of(env, &namespaces, &projects, &members)?;
             if !dangling.is_empty() {
                 return Err(CatalogError::Dangling(Box::new(dangling)));
@@ -210,14 +210,14 @@ fn write_revision(env: &Env, changes: &Changes, dangling: DanglingRows) -> Resul
         };
         if (&new.namespaces, &new.projects, &new.members) == (&old.namespaces, &old.projects, &old.members) {
             let root = Root { revision, batch: batch.clone() };
-            return Ok(if is_unmade { Decision::Keep(()) } else { Decision::Replace(root, ()) });
+            return Ok(if is_absent { Decision::Keep(()) } else { Decision::Replace(root, ()) });
         }
         if gc::is_too_late(env) {
             return Err(StoreError::TooLate.into());
         }
         let now = env.clock.now();
-        // The last ones were retired by the swap that made this revision, whose end its writer could not
-        // know. It is over by now.
+        // The swap that made this revision retired the last blobs. Its writer could not know when the swap ended. It
+        // has ended now.
         if let Some(last) = new.retired.last_mut() {
             last.retired_at = now;
         }
@@ -239,8 +239,8 @@ fn project_rows(env: &Env, changes: &Changes) -> Result<Rows<ProjectRow>, StoreE
     rows(&changes.projects, |id| project_row(env, id))
 }
 
-/// A record that cannot be read keeps the row that it has: it could not be changed, and other writers' changes
-/// must not wait for its repair.
+/// Reads rows. A record that cannot be read keeps its row: it could not be changed, and other writers' changes must not
+/// wait for its repair.
 fn rows<R>(ids: &BTreeSet<u64>, row: impl Fn(u64) -> Result<Option<R>, StoreError>) -> Result<Rows<R>, StoreError> {
     let row = |id: &u64| match row(*id) {
         Err(StoreError::Corrupt { .. }) => None,
@@ -249,20 +249,20 @@ fn rows<R>(ids: &BTreeSet<u64>, row: impl Fn(u64) -> Result<Option<R>, StoreErro
     ids.iter().filter_map(row).collect()
 }
 
-/// The row of a namespace, as its record is now.
+/// The row of a namespace's present record.
 pub(crate) fn namespace_row(env: &Env, id: u64) -> Result<Option<NamespaceRow>, StoreError> {
     let Some(record) = store::read::<store::NamespaceRecord>(env, &Key::Namespace(id))? else { return Ok(None) };
     let owner = record.owner_id.map(|owner| user::by_id(env, owner)).transpose()?.flatten();
     Ok(Some(row::namespace(id, record, owner.as_ref())))
 }
 
-/// The row of a project, as its record is now.
+/// The row of a project's present record.
 pub(crate) fn project_row(env: &Env, id: u64) -> Result<Option<ProjectRow>, StoreError> {
     let record = store::read::<store::ProjectRecord>(env, &Key::Project(id))?;
     Ok(record.map(|record| row::project(id, record)))
 }
 
-/// The rows of a user's memberships, as they are now, in their order.
+/// The rows of a user's present memberships, in order.
 pub(crate) fn rows_of_member(env: &Env, user_id: u64) -> Result<Vec<MemberRow>, StoreError> {
     let memberships = member::of_user(env, user_id)?;
     let row = |(source, membership)| row::member((row::source_code(source), user_id), &membership);
@@ -271,7 +271,7 @@ pub(crate) fn rows_of_member(env: &Env, user_id: u64) -> Result<Vec<MemberRow>, 
     Ok(rows)
 }
 
-/// All changes for which the catalog may not be updated yet. 1 read, and 1 for each intent.
+/// All changes that the catalog may not have yet. 1 read, and 1 for each intent.
 pub(crate) fn pending(env: &Env) -> Result<Changes, StoreError> {
     let mut changes = Changes::default();
     for intent in store::read::<Vec<Intent>>(env, &Key::CatalogChanges)?.unwrap_or_default() {
@@ -280,7 +280,7 @@ pub(crate) fn pending(env: &Env) -> Result<Changes, StoreError> {
     Ok(changes)
 }
 
-/// The changes of an intent; none if its writer has committed since the intents were read. 1 read, or 2.
+/// The changes of an intent; empty if its writer has committed since the intents were read. 1 read, or 2.
 pub(crate) fn logged_changes(env: &Env, intent: &Intent) -> Result<Changes, StoreError> {
     let key = Key::CatalogBlob(&intent.blob).to_string();
     if let Some(changes) = root::read(&*env.store, &key)? {
@@ -294,7 +294,7 @@ pub(crate) fn logged_changes(env: &Env, intent: &Intent) -> Result<Changes, Stor
     }
 }
 
-/// Takes intents off the list whose changes cannot be read. Only for a repair, which reads every record anew.
+/// Removes intents whose changes cannot be read. Only for a repair, which reads every record again.
 pub(crate) fn drop_damaged(env: &Env) -> Result<(), StoreError> {
     let mut damaged = BTreeSet::new();
     for intent in store::read::<Vec<Intent>>(env, &Key::CatalogChanges)?.unwrap_or_default() {
@@ -335,7 +335,7 @@ struct TableUpdate<'a> {
 }
 
 impl TableUpdate<'_> {
-    /// The parts of a table after a change; those without a changed row stay as they are.
+    /// The parts of a table after a change. Parts without a changed row stay unchanged.
     fn table<R: Row>(&mut self, parts: &[Part], mut rows: Rows<R>) -> Result<Vec<Part>, StoreError> {
         if parts.is_empty() {
             return self.write(rows.into_values().flatten().collect());
@@ -376,7 +376,7 @@ impl TableUpdate<'_> {
     }
 }
 
-/// Rows with changes applied, both in the order of their keys.
+/// Applies changes to rows. Both are in the order of their keys.
 fn merge<R: Row>(rows: &[R], changed: Rows<R>) -> Vec<R> {
     let mut merged = Vec::with_capacity(rows.len() + changed.len());
     let mut old = rows.iter().peekable();

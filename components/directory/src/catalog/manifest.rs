@@ -1,4 +1,4 @@
-//! The stored form of the catalog's root, of the manifest of a revision, and of intents.
+//! The stored form of the catalog's root, of a revision's manifest, and of intents.
 
 use crate::store::Key;
 use kit::store::StoreError;
@@ -6,13 +6,13 @@ use kit::{Env, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The root.
+/// The root of the catalog.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Root {
     /// The id of the blob with the [`Manifest`].
     pub revision: String,
-    /// The id of the last batch of changes. It also differs after changes of fields that no table has, so
-    /// that records can be cached under the root ([`crate::record_cache`]).
+    /// The id of the last batch of changes. It also changes with fields that no table has. So records can be cached
+    /// under the root ([`crate::record_cache`]).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub batch: String,
 }
@@ -47,7 +47,7 @@ pub(crate) struct RetiredBlobs {
     pub blobs: Vec<String>,
 }
 
-/// A writer's intent to change records, whose ids are in a blob ([`super::changes::Changes`]).
+/// A writer's intent to change records. The blob has their ids ([`super::changes::Changes`]).
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Intent {
     #[serde(rename = "at")]
@@ -55,14 +55,14 @@ pub(crate) struct Intent {
     pub blob: String,
 }
 
-/// A row's key in its table: an id and 0, or for a member the code of its source
-/// ([`super::row::source_code`]) and the user's id.
+/// A row's key in its table: an id and 0; for a member the code of its source ([`super::row::source_code`]) and the
+/// user's id.
 pub(crate) type RowKey = (u64, u64);
 
-/// New rows by key; `None` removes one.
+/// New rows by key; `None` removes a row.
 pub(crate) type Rows<R> = BTreeMap<RowKey, Option<R>>;
 
-/// The manifest of a revision; that of the empty revision, before the first import, is empty.
+/// The manifest of a revision. The empty revision, before the first import, has an empty manifest.
 pub(crate) fn manifest(env: &Env, revision: &str) -> Result<Manifest, StoreError> {
     if revision.is_empty() {
         return Ok(Manifest::default());

@@ -1,4 +1,4 @@
-//! Direct members by group and project; the records have them by user.
+//! Direct members by group and project. The records store them by user.
 
 use super::manifest::{self, Part, Root, RowKey};
 use super::row;
@@ -11,8 +11,8 @@ use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use std::collections::BTreeSet;
 
-/// How often a reader tries that is slower than the blobs of a former revision are kept.
-const ATTEMPTS: usize = 5;
+/// The most attempts of a reader that is slower than the blobs of a former revision are retained.
+const MAX_ATTEMPTS: usize = 5;
 
 /// A direct member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,17 +23,17 @@ pub struct Member {
 }
 
 impl Member {
-    /// Whether the membership still counts at the moment `now`.
+    /// Whether the membership is valid at the moment `now`.
     pub fn is_current(&self, now: Timestamp) -> bool {
         is_current(self.expires_at, now)
     }
 }
 
-/// The direct members of all `sources` at present, without the tables of namespaces and projects. Reads: the root, and
-/// the manifest and the parts of the table with the members, unless this instance has them.
+/// The present direct members of all `sources`, without the tables of namespaces and projects. Reads: the root, and
+/// uncached ones of the manifest and the parts of the members' table.
 pub fn of_sources(env: &Env, sources: &[Source]) -> Result<Vec<Member>, StoreError> {
     let mut last_error = None;
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_ATTEMPTS {
         let revision = store::read::<Root>(env, &Key::Catalog)?.map_or(String::new(), |root| root.revision);
         let mut members = Vec::new();
         let read = manifest::manifest(env, &revision)
@@ -48,14 +48,14 @@ pub fn of_sources(env: &Env, sources: &[Source]) -> Result<Vec<Member>, StoreErr
 }
 
 impl Catalog {
-    /// Calls `each` for every direct member of every one of `sources`, in no particular order.
-    /// 1 read for each part of the table with one of them, unless this instance has it.
+    /// Calls `each` for every direct member of `sources`, in no particular order. 1 read for each uncached part of the
+    /// table that has some.
     pub fn members(&self, env: &Env, sources: &[Source], each: impl FnMut(Member)) -> Result<(), StoreError> {
         members_in(env, &self.manifest.members, sources, each)
     }
 }
 
-/// The keys of all rows of these users. 1 read for each part, unless there are no users or this instance has it.
+/// The keys of all rows of these users. 1 read for each uncached part, if there are users.
 pub(super) fn rows_of_users(env: &Env, parts: &[Part], users: &BTreeSet<u64>) -> Result<Vec<RowKey>, StoreError> {
     let mut keys = Vec::new();
     for part in parts.iter().filter(|_| !users.is_empty()) {

@@ -1,4 +1,4 @@
-//! Who has projects.
+//! The users who have projects.
 
 use super::snapshot::Catalog;
 use crate::member::{Share, Source, is_current};
@@ -8,9 +8,9 @@ use kit::store::StoreError;
 use std::collections::BTreeSet;
 
 impl Catalog {
-    /// The users with a role in some project, by the rules of [`crate::access`]: as a direct member, as one of a group
-    /// above, by an invitation, or as the owner of the namespace. An administrator's rights in all projects do not
-    /// count, nor does whether a user is active. Reads the tables of namespaces, projects and members.
+    /// The users with a role in some project, by the rules of [`crate::access`]. The role is direct, inherited from a
+    /// group above, given by an invitation, or the namespace owner's. Administrators' rights in all projects do not
+    /// count. Inactive users count. Reads the tables of namespaces, projects and members.
     pub fn users_with_projects(&self, env: &Env) -> Result<BTreeSet<u64>, StoreError> {
         let mut users: BTreeSet<u64> = BTreeSet::new();
         let mut sources: BTreeSet<Source> = self.projects().map(|project| Source::Project(project.id())).collect();

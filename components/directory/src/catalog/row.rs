@@ -1,5 +1,4 @@
-//! Records as rows of the catalog, with numbers for words. A number that this build does not know
-//! means the least that it could allow.
+//! Records as rows of the catalog, with numbers instead of words. An unknown number means the least access.
 
 use super::manifest::RowKey;
 use super::table::{ACTIVE, ADMIN, BANNED, BOT, EXTERNAL, MemberRow, NamespaceRow, ProjectRow};
@@ -48,7 +47,7 @@ pub fn shares(column: &[(u32, Vec<ShareRecord>)], row: u32) -> Vec<member::Share
     found.map(|(_, shares)| shares.iter().cloned().map(member::Share::from).collect()).unwrap_or_default()
 }
 
-/// `owner` is the user of a personal namespace.
+/// The row of a namespace. `owner` is the user of a personal namespace.
 pub fn namespace(id: u64, record: store::NamespaceRecord, owner: Option<&User>) -> NamespaceRow {
     let bit = |bit: u8, is_set: bool| if is_set { bit } else { 0 };
     let banned = owner.filter(|user| user.state == UserState::Banned);
@@ -87,7 +86,7 @@ pub fn project(id: u64, record: store::ProjectRecord) -> ProjectRow {
     }
 }
 
-/// Groups and projects in one series of numbers.
+/// The number of a group or project, in one series for both.
 pub fn source_code(source: Source) -> u64 {
     match source {
         Source::Group(id) => id.saturating_mul(2),

@@ -10,11 +10,11 @@ use std::ops::Range;
 pub(crate) trait Row: Clone + PartialEq {
     fn key(&self) -> RowKey;
     fn encode(rows: &[Self]) -> Vec<u8>;
-    /// `None` if the bytes are not such rows.
+    /// `None` if the bytes are damaged.
     fn decode(blob: &[u8]) -> Option<Vec<Self>>;
 }
 
-/// A table in memory: columns that the blobs of the table are appended to.
+/// A table in memory: columns to which the table's blobs are appended.
 pub(crate) trait Table: Default {
     fn append(&mut self, blob: &[u8]) -> Option<()>;
     fn copy(&mut self, from: &Self, rows: Range<usize>);
@@ -30,9 +30,9 @@ pub(crate) const BANNED: u8 = 16;
 #[derive(Clone, PartialEq)]
 pub(crate) struct NamespaceRow {
     pub id: u64,
-    /// 0: none.
+    /// 0 at the top level.
     pub parent_id: u64,
-    /// 0: a group.
+    /// 0 for a group.
     pub owner_id: u64,
     pub owner_flags: u8,
     /// The id of a banned owner's incarnation; empty for the first one, and in rows of earlier builds.
@@ -41,7 +41,7 @@ pub(crate) struct NamespaceRow {
     pub path: String,
     pub name: String,
     pub shares: Vec<ShareRecord>,
-    /// [`crate::namespace::Details`] in JSON; empty if there are none.
+    /// [`crate::namespace::Details`] in JSON; may be empty.
     pub details: String,
 }
 
@@ -157,15 +157,15 @@ pub(crate) struct ProjectRow {
     pub id: u64,
     pub namespace_id: u64,
     pub visibility: u8,
-    /// Who may use its issues.
+    /// The access to the project's issues.
     pub issues: u8,
     pub archived: u8,
     pub path: String,
     pub name: String,
     pub shares: Vec<ShareRecord>,
-    /// Empty: none.
+    /// Empty without a unique domain.
     pub pages_domain: String,
-    /// The id of the incarnation that its issues name; empty for the first one.
+    /// The id of the project's incarnation that its issues name; empty for the first one.
     pub issues_incarnation: String,
 }
 
@@ -269,7 +269,7 @@ pub(crate) struct MemberRow {
     pub source: u64,
     pub user_id: u64,
     pub role: u8,
-    /// Milliseconds; `i64::MAX`: never.
+    /// Milliseconds since 1970; `i64::MAX` without an expiry.
     pub expires_at: i64,
 }
 
@@ -308,7 +308,7 @@ impl<'a> Members<'a> {
             rows: columns.rows,
             sources: columns.numbers(1)?,
             users: columns.numbers(2)?,
-            // Absent if all of them are 0.
+            // The column is absent if all roles are 0.
             roles: columns.find(3).map_or(Some(&[][..]), |roles| (roles.len() == columns.rows).then_some(roles))?,
             ends: columns.numbers(4)?,
         })
@@ -326,7 +326,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// The first of `len` rows for which `before` does not hold; it holds for a prefix of them.
+/// The index of the first of `len` rows for which `before` is false. It must be true for a prefix of the rows.
 pub(crate) fn partition(len: usize, before: impl Fn(usize) -> bool) -> usize {
     let mut range = 0..len;
     while !range.is_empty() {

@@ -1,5 +1,5 @@
-//! The catalog against the records: after random changes of random forges, every answer of the catalog
-//! is compared with that of the records.
+//! Compares the catalog with the records: after random changes of random records, every answer of the catalog must
+//! agree.
 
 use super::changes::Changes;
 use super::intent_log::IntentLog;
@@ -46,7 +46,7 @@ fn visibility(rng: &mut Rng) -> Visibility {
     rng.choice([Visibility::Private, Visibility::Private, Visibility::Internal, Visibility::Public]).unwrap()
 }
 
-/// One random change, added to `changes` and carried out by the returned function.
+/// A random change, which is added to `changes`; the returned function makes it.
 fn change(env: &Env, rng: &mut Rng, changes: &mut Changes) -> impl FnOnce() -> Result<(), SaveError> + use<> {
     let env = env.clone();
     let (kind, id) = (rng.u64(..7), rng.u64(1..=GROUPS));
@@ -94,7 +94,7 @@ fn change(env: &Env, rng: &mut Rng, changes: &mut Changes) -> impl FnOnce() -> R
     }
 }
 
-/// Some changes in one commit; refused ones change nothing.
+/// Some changes in one commit. Refused changes change nothing.
 fn batch(env: &Env, rng: &mut Rng, size: u64) {
     let mut changes = Changes::default();
     let steps: Vec<_> = (0..size).map(|_| change(env, rng, &mut changes)).collect();
@@ -177,7 +177,7 @@ fn compare(env: &Env) {
         if let Some(user) = &truth {
             assert_eq!(found.map(|namespace| namespace.id()), Some(user.namespace_id));
         }
-        assert_eq!(found.is_some_and(Namespace::has_active_human_owner), truth.is_some_and(|user| !user.bot));
+        assert_eq!(found.is_some_and(NamespaceView::has_active_human_owner), truth.is_some_and(|user| !user.bot));
     }
     compare_access_snapshots(env, &catalog, &namespaces, &projects);
     compare_members(env, &catalog);
@@ -258,7 +258,7 @@ fn the_next_commit_completes_that_of_a_writer_that_died() {
         batch(&whole, &mut rng, 40);
         // The writer dies at some operation of begin, changes or commit.
         let dying = env(FailingStore::after(rng.u64(..400), store.clone()), &[]);
-        // The ids of a new process differ from those before.
+        // The ids of a new process differ from the earlier ones.
         dying.entropy.fill(&mut [0; 1 << 16]);
         let mut changes = Changes::default();
         let steps: Vec<_> = (0..10).map(|_| change(&dying, &mut rng, &mut changes)).collect();
@@ -316,8 +316,7 @@ fn a_change_of_one_group_rewrites_one_part_and_old_parts_go() {
         intent_log.commit(&later).unwrap();
         (blobs(), read(&later).unwrap().namespaces().len())
     };
-    // Five parts and the manifest, and two parts and manifests that were replaced: the first ones by a swap
-    // whose end is known only now.
+    // Five parts and the manifest, and two replaced parts and manifests. Only now is the end of the first swap known.
     assert_eq!(delete(7, 3_600_000), (10, 9_999));
     assert_eq!(delete(8, 7_200_000), (10, 9_998), "the first ones are gone");
 }

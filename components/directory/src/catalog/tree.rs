@@ -1,6 +1,6 @@
-//! The tree of namespaces. Its positions number the namespaces depth first, so that a subtree is a
-//! range of positions, and projects are sorted by their namespaces' positions, so that the projects
-//! below a namespace are a range, too. A namespace is in the tree unless it is below a deleted one.
+//! The tree of namespaces. Positions number the namespaces depth first, so a subtree is a range of positions. Projects
+//! are sorted by their namespaces' positions, so the projects below a namespace are also a range. The tree omits
+//! namespaces below a deleted one.
 
 use super::table::{BANNED, Namespaces, Projects, partition};
 use crate::user::UserKey;
@@ -13,21 +13,21 @@ const NONE: u32 = u32::MAX;
 pub struct Tree {
     /// The rows of the namespaces in the tree, by id.
     namespaces: Vec<u32>,
-    /// By namespace row: the row of its parent.
+    /// By namespace row: the row of the parent.
     parents: Vec<u32>,
-    /// By namespace row: its position; `NONE` if it is not in the tree.
+    /// By namespace row: the position; `NONE` if the namespace is not in the tree.
     positions: Vec<u32>,
     /// By position: the namespace's row.
     order: Vec<u32>,
     /// By position: the position after its subtree.
     ends: Vec<u32>,
-    /// By project row: its namespace's row; `NONE` if that is not in the tree.
+    /// By project row: the namespace's row; `NONE` if the namespace is not in the tree.
     project_namespaces: Vec<u32>,
     /// The rows of all projects, by their namespaces' positions, then by id.
     projects: Vec<u32>,
-    /// By position, and one more: the index in `projects` of its first project.
+    /// By position, and one more: the index in `projects` of the first project.
     first_projects: Vec<u32>,
-    /// Users and the rows of their namespaces, by user.
+    /// Users and the rows of their personal namespaces, by user.
     personal: Vec<(u64, u32)>,
     /// The banned users, by id.
     banned: Rc<[UserKey]>,
@@ -137,8 +137,8 @@ fn put(column: &mut [u32], row: u32, value: u32) {
     }
 }
 
-/// The rows of `wanted` ids in the ascending `ids`; `NONE` for an id without a row. The last row is
-/// tried first, because neighbours mostly want the same id.
+/// The rows of `wanted` ids in the ascending `ids`; `NONE` for an id without a row. The last row is tried first,
+/// because neighbours mostly want the same id.
 fn rows_of(ids: &[u64], wanted: impl Iterator<Item = u64>) -> impl Iterator<Item = u32> {
     let mut last = 0;
     wanted.map(move |id| {
@@ -149,8 +149,8 @@ fn rows_of(ids: &[u64], wanted: impl Iterator<Item = u64>) -> impl Iterator<Item
     })
 }
 
-/// The row of each one's parent. A namespace whose parent has no row is its own parent, which keeps it
-/// out of the tree, as every cycle is.
+/// The parent row of each namespace. A namespace whose parent has no row becomes its own parent, which keeps it out of
+/// the tree like every cycle.
 fn parents(namespaces: &Namespaces) -> Vec<u32> {
     let wanted = namespaces.parent_ids.iter().copied();
     let mut last = (0, NONE);
@@ -169,8 +169,8 @@ fn parents(namespaces: &Namespaces) -> Vec<u32> {
     parents
 }
 
-/// The rows that are reachable from the top level, parents before children and siblings by row; and the
-/// end of each one's subtree.
+/// The rows that are reachable from the top level, parents before children and siblings by row. Also the end of each
+/// subtree.
 fn depth_first(parents: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let (children, first) = grouped(parents.len(), parents.iter().copied());
     let children_of = |row: u32| {
@@ -178,7 +178,7 @@ fn depth_first(parents: &[u32]) -> (Vec<u32>, Vec<u32>) {
         children.get(range).unwrap_or_default()
     };
     let (mut order, mut ends) = (Vec::with_capacity(parents.len()), vec![0; parents.len()]);
-    // A row to be entered, or a position whose subtree is complete.
+    // A row to enter, or a position whose subtree is complete.
     enum Step {
         Enter(u32),
         Leave(u32),
@@ -201,8 +201,8 @@ fn depth_first(parents: &[u32]) -> (Vec<u32>, Vec<u32>) {
     (order, ends)
 }
 
-/// The rows that have a group, sorted by group (below `count`), then by row; and the start of each
-/// group, and the end of the last.
+/// The rows with a group below `count`, sorted by group, then by row. Also the start of each group, and the end of the
+/// last group.
 fn grouped(count: usize, groups: impl Iterator<Item = u32> + Clone) -> (Vec<u32>, Vec<u32>) {
     let mut starts = vec![0_u32; count + 1];
     for group in groups.clone() {

@@ -1,7 +1,7 @@
-//! Records that are missing although derived data or another record refers to them. A deleted record is not missing: it
-//! is kept as `null`.
+//! Missing records to which derived data or another record refers. A deleted record is not missing: it is kept as
+//! `null`.
 
-use super::{Comparison, PREFIX, Subject, Tables};
+use super::{CheckedRecord, Comparison, PREFIX, Tables};
 use crate::path::{self, PathOwner};
 use crate::store::Key;
 use kit::Env;
@@ -9,25 +9,25 @@ use kit::root;
 use kit::store::StoreError;
 use std::collections::BTreeSet;
 
-/// How many keys are listed at once.
-const KEYS: usize = 10_000;
+/// The page size when keys are listed.
+const LIST_PAGE: usize = 10_000;
 
 impl Comparison {
-    /// The records that the catalog has and that are missing, unless a writer is about to change them.
-    pub fn missing(&self, env: &Env) -> Result<Vec<Subject>, StoreError> {
+    /// The missing records that the catalog has, unless a writer's intent names them.
+    pub fn missing(&self, env: &Env) -> Result<Vec<CheckedRecord>, StoreError> {
         in_tables(env, &*self.tables(env)?)
     }
 }
 
-/// The same of these tables. Lists the keys of all records of which the catalog has rows, and reads nothing else
-/// if none is missing.
-pub(super) fn in_tables(env: &Env, tables: &Tables) -> Result<Vec<Subject>, StoreError> {
+/// Like [`Comparison::missing`], for these tables. Lists the keys of all records of the catalog, and reads nothing else
+/// if all exist.
+pub(super) fn in_tables(env: &Env, tables: &Tables) -> Result<Vec<CheckedRecord>, StoreError> {
     let namespaces = tables.namespaces.iter().map(|row| row.id);
     let projects = tables.projects.iter().map(|row| row.id);
     let unlisted = [
-        unlisted(env, "access", Subject::Memberships, tables.members.keys().copied())?,
-        unlisted(env, "namespace", Subject::Namespace, namespaces)?,
-        unlisted(env, "project", Subject::Project, projects)?,
+        unlisted(env, "access", CheckedRecord::Memberships, tables.members.keys().copied())?,
+        unlisted(env, "namespace", CheckedRecord::Namespace, namespaces)?,
+        unlisted(env, "project", CheckedRecord::Project, projects)?,
     ];
     let mut missing = Vec::new();
     for subject in unlisted.into_iter().flatten() {
@@ -38,14 +38,14 @@ pub(super) fn in_tables(env: &Env, tables: &Tables) -> Result<Vec<Subject>, Stor
     Ok(missing)
 }
 
-/// The keys of the settings and the features, if their record is missing although a writer has begun to make it, which
-/// leaves a counter beside a root ([`kit::root::update`]). Whether the writer has finished is not known. 1 read for
-/// each, and 2 more for an absent one.
+/// The keys of the settings and the features, if the record is missing and the counter beside it exists
+/// ([`kit::root::update`]). A writer has then begun to create the record, and may have finished. 1 read for each, and 2
+/// more for an absent one.
 pub fn singletons(env: &Env) -> Result<Vec<String>, StoreError> {
     let mut missing = Vec::new();
     for key in [Key::Features.text(), Key::Settings.text()] {
         let is_absent = || env.store.exists(&key).map(|exists| !exists);
-        // A writer may have made it before the counter was looked at.
+        // A writer may have created the record before the counter was read.
         if is_absent()? && env.store.exists(&root::counter(&key))? && is_absent()? {
             missing.push(key);
         }
@@ -56,33 +56,33 @@ pub fn singletons(env: &Env) -> Result<Vec<String>, StoreError> {
 fn unlisted(
     env: &Env,
     kind: &str,
-    subject: fn(u64) -> Subject,
+    subject: fn(u64) -> CheckedRecord,
     ids: impl Iterator<Item = u64>,
-) -> Result<Vec<Subject>, StoreError> {
+) -> Result<Vec<CheckedRecord>, StoreError> {
     let mut ids: BTreeSet<u64> = ids.collect();
     let (prefix, mut after) = (format!("{PREFIX}{kind}/"), String::new());
     while !ids.is_empty() {
-        let keys = env.store.list(&prefix, &after, KEYS)?;
+        let keys = env.store.list(&prefix, &after, LIST_PAGE)?;
         for key in &keys {
             key.strip_prefix(&prefix).and_then(|id| id.parse().ok()).map(|id: u64| ids.remove(&id));
         }
         match keys.last() {
-            Some(last) if keys.len() >= KEYS => after.clone_from(last),
+            Some(last) if keys.len() >= LIST_PAGE => after.clone_from(last),
             _ => break,
         }
     }
     Ok(ids.into_iter().map(subject).collect())
 }
 
-/// Whether the record is missing whose path this is.
+/// Whether the record that owns a path is missing.
 pub(super) fn is_owner_missing(env: &Env, owner: PathOwner) -> Result<bool, StoreError> {
     subject(owner).is_missing(env)
 }
 
-fn subject(owner: PathOwner) -> Subject {
+fn subject(owner: PathOwner) -> CheckedRecord {
     match owner {
-        PathOwner::Namespace(id) => Subject::Namespace(id),
-        PathOwner::Project(id) => Subject::Project(id),
+        PathOwner::Namespace(id) => CheckedRecord::Namespace(id),
+        PathOwner::Project(id) => CheckedRecord::Project(id),
     }
 }
 

@@ -1,10 +1,10 @@
-//! Deriving the catalog and the entries of paths anew. Derived data that cannot be read is overwritten; a record that
-//! cannot be read is reported, and the data derived from it stays. A token that cannot be read is removed: nothing is
-//! derived from it, and its owner makes another one.
+//! The repair derives the catalog and the path entries again. Derived data that cannot be read is overwritten. A record
+//! that cannot be read is reported, and the data derived from it stays. A token that cannot be read is removed: nothing
+//! is derived from it, and its owner can create another one.
 
-use super::{Comparison, PREFIX, PresentPath, Subject, holders, missing, token_lists, tree};
+use super::{CheckedRecord, Comparison, PREFIX, PresentPath, dangling_roles, missing, token_lists, tree};
 use crate::catalog::changes::Changes;
-use crate::catalog::intent_log::{self, DanglingRows, IntentLog};
+use crate::catalog::intent_log::{self, DanglingPolicy, IntentLog};
 use crate::catalog::manifest::{Intent, Root};
 use crate::path;
 use crate::save_error::SaveError;
@@ -15,18 +15,21 @@ use kit::reachability::StepError;
 use kit::root::{self, Decision};
 use kit::store::{StoreError, list_all};
 
-/// How many records, or entries of paths, a step looks at.
-const RECORDS: usize = 1000;
+/// The most records, or path entries, in a step.
+const MAX_RECORDS: usize = 1000;
 
-/// One step. The records come first; then groups and projects outside of the tree, which the catalog must have by then;
-/// then the entries of paths that no record has made anew, which may be left over; then the lists of tokens, and then
-/// tokens. The cursor is the last key that was looked at.
+/// Does one step. The cursor is the last handled key. The phases in order are:
+/// - the records;
+/// - groups and projects outside of the tree, which the catalog must already have;
+/// - path entries that no record has restored, which may be left over;
+/// - the lists of tokens;
+/// - the tokens.
 pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
     let env = &env.with_current_time();
     match cursor {
         Some(after) if after.starts_with(tree::CURSOR) => {
             let after = after.trim_start_matches(tree::CURSOR);
-            let (report, last) = tree::step(env, after, RECORDS)?;
+            let (report, last) = tree::step(env, after, MAX_RECORDS)?;
             let next = last.map_or(Key::PATHS.to_owned(), |last| format!("{}{last}", tree::CURSOR));
             Ok(CheckReport { cursor: Some(next), ..report })
         }
@@ -37,7 +40,7 @@ pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
     }
 }
 
-/// Derives the catalog's rows and the entries of paths of some records.
+/// Derives the catalog's rows and the path entries of some records.
 fn derive(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
     if cursor.is_none() {
         empty_if_damaged(env)?;
@@ -45,7 +48,7 @@ fn derive(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
     let mut report = CheckReport::default();
     let prefixes = ["access/", "namespace/", "project/", "user/"].map(|kind| format!("{PREFIX}{kind}"));
     let prefixes: Vec<&str> = prefixes.iter().map(String::as_str).collect();
-    let keys = list_all(&*env.store, &prefixes, cursor.unwrap_or_default(), RECORDS)?;
+    let keys = list_all(&*env.store, &prefixes, cursor.unwrap_or_default(), MAX_RECORDS)?;
     let tables = Comparison::default().tables(env)?;
     let mut changes = Changes::default();
     if cursor.is_none() {
@@ -53,14 +56,14 @@ fn derive(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
             subject.add_to(env, &mut changes, &tables)?;
             report.add_problem(&subject.key(), "the record is missing, and is removed from the catalog".to_owned());
         }
-        let ended = holders::end_gates(env, &mut report);
-        super::note(&mut report, ended)?;
+        let ended = dangling_roles::remove_gates(env, &mut report);
+        super::tolerate(&mut report, ended)?;
     }
     let mut subjects = Vec::new();
     for key in &keys {
-        let Some(subject) = Subject::of_key(key) else { continue };
+        let Some(subject) = CheckedRecord::of_key(key) else { continue };
         let added = subject.add_to(env, &mut changes, &tables);
-        if super::note(&mut report, added)?.is_some() {
+        if super::tolerate(&mut report, added)?.is_some() {
             subjects.push(subject);
         }
     }
@@ -68,20 +71,21 @@ fn derive(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
     let mut readable = Vec::new();
     for subject in subjects {
         let derived = derive_path(env, subject, &mut report);
-        if super::note(&mut report, derived)?.is_some() {
+        if super::tolerate(&mut report, derived)?.is_some() {
             readable.push(subject);
             report.roots += 1;
         }
     }
     // Orphans of a deleted namespace are deleted in a later step, when the catalog has everything below them.
-    intent_log.update_catalog(env, DanglingRows::Listed)?;
-    holders::end(env, &readable, &mut report)?;
-    report.cursor = Some(keys.last().filter(|_| keys.len() >= RECORDS).map_or(tree::CURSOR, String::as_str).to_owned());
+    intent_log.update_catalog(env, DanglingPolicy::Keep)?;
+    dangling_roles::remove(env, &readable, &mut report)?;
+    report.cursor =
+        Some(keys.last().filter(|_| keys.len() >= MAX_RECORDS).map_or(tree::CURSOR, String::as_str).to_owned());
     Ok(report)
 }
 
-/// Makes the entry of the path that a record has.
-fn derive_path(env: &Env, subject: Subject, report: &mut CheckReport) -> Result<(), StoreError> {
+/// Writes the path entry of a record.
+fn derive_path(env: &Env, subject: CheckedRecord, report: &mut CheckReport) -> Result<(), StoreError> {
     let Some(PresentPath { parent_id, segment, owner, incarnation }) = subject.path(env)? else { return Ok(()) };
     let derive = || {
         path::claim(env, parent_id, &segment, owner, None)?;
@@ -104,14 +108,17 @@ fn is_replaced(env: &Env, parent_id: Option<u64>, segment: &str) -> Result<bool,
     store::replace_unreadable::<PathRecord>(env, &Key::path(parent_id, segment), None)
 }
 
-/// Removes entries that cannot be read, or whose owner is missing, among up to [`RECORDS`] after the key `after`.
+/// Removes entries that cannot be read, or whose owner is missing, among up to [`MAX_RECORDS`] after the key `after`.
 fn remove_ownerless_paths(env: &Env, after: &str) -> Result<CheckReport, StepError> {
     let mut report = CheckReport::default();
-    let keys = env.store.list(Key::PATHS, after, RECORDS)?;
+    let keys = env.store.list(Key::PATHS, after, MAX_RECORDS)?;
     for key in &keys {
         let Some((parent_id, segment)) = Key::parse_path(key) else { continue };
         if is_replaced(env, parent_id, segment)? {
-            report.add_problem(key, "the path entry could not be read, and is removed: no record has this path".to_owned());
+            report.add_problem(
+                key,
+                "the path entry could not be read, and is removed: no record has this path".to_owned(),
+            );
             continue;
         }
         let Some((owner, _)) = path::owner(env, parent_id, segment)? else { continue };
@@ -121,12 +128,12 @@ fn remove_ownerless_paths(env: &Env, after: &str) -> Result<CheckReport, StepErr
             report.add_problem(key, format!("the path entry had {owner}, whose record is missing, and is removed"));
         }
     }
-    let last = keys.last().filter(|_| keys.len() >= RECORDS).map_or(Key::TOKEN_LISTS, String::as_str);
+    let last = keys.last().filter(|_| keys.len() >= MAX_RECORDS).map_or(Key::TOKEN_LISTS, String::as_str);
     report.cursor = Some(last.to_owned());
     Ok(report)
 }
 
-/// Empties a catalog that cannot be read, and intents, of which nothing is left to do after a repair.
+/// Empties a catalog that cannot be read, and its intents, which a repair makes superfluous.
 fn empty_if_damaged(env: &Env) -> Result<(), StoreError> {
     let empty = || Root { revision: String::new(), batch: env.id() };
     store::replace_unreadable(env, &Key::Catalog, Some(&empty()))?;

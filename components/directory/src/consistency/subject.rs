@@ -1,4 +1,4 @@
-//! The records that the catalog and the entries of paths are derived from.
+//! The records from which the catalog and the path entries are derived.
 
 use crate::catalog::intent_log;
 use crate::store::Key;
@@ -7,9 +7,9 @@ use kit::store::StoreError;
 
 pub(super) const PREFIX: &str = "directory/v1/";
 
-/// A record that rows of the catalog or an entry of a path are derived from.
+/// A record from which rows of the catalog or a path entry are derived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Subject {
+pub enum CheckedRecord {
     Namespace(u64),
     Project(u64),
     /// The memberships of a user.
@@ -17,16 +17,16 @@ pub enum Subject {
     User(u64),
 }
 
-impl Subject {
+impl CheckedRecord {
     /// The record under a key.
     pub fn of_key(key: &str) -> Option<Self> {
         let (kind, id) = key.strip_prefix(PREFIX)?.split_once('/')?;
         let id = id.parse().ok()?;
         match kind {
-            "namespace" => Some(Subject::Namespace(id)),
-            "project" => Some(Subject::Project(id)),
-            "access" => Some(Subject::Memberships(id)),
-            "user" => Some(Subject::User(id)),
+            "namespace" => Some(CheckedRecord::Namespace(id)),
+            "project" => Some(CheckedRecord::Project(id)),
+            "access" => Some(CheckedRecord::Memberships(id)),
+            "user" => Some(CheckedRecord::User(id)),
             _ => None,
         }
     }
@@ -34,28 +34,28 @@ impl Subject {
     /// The key of the record.
     pub fn key(self) -> String {
         let key = match self {
-            Subject::Namespace(id) => Key::Namespace(id),
-            Subject::Project(id) => Key::Project(id),
-            Subject::Memberships(id) => Key::Memberships(id),
-            Subject::User(id) => Key::User(id),
+            CheckedRecord::Namespace(id) => Key::Namespace(id),
+            CheckedRecord::Project(id) => Key::Project(id),
+            CheckedRecord::Memberships(id) => Key::Memberships(id),
+            CheckedRecord::User(id) => Key::User(id),
         };
         key.text()
     }
 
-    /// Whether a writer has announced that it changes the record, and the catalog may not have followed.
+    /// Whether a writer's intent names the record, so that the catalog may differ from it.
     pub(super) fn is_pending(self, env: &Env) -> Result<bool, StoreError> {
         let pending = intent_log::pending(env)?;
         Ok(match self {
-            Subject::Namespace(id) => pending.has_namespace(id),
-            Subject::Project(id) => pending.has_project(id),
-            Subject::Memberships(id) | Subject::User(id) => pending.has_member(id),
+            CheckedRecord::Namespace(id) => pending.has_namespace(id),
+            CheckedRecord::Project(id) => pending.has_project(id),
+            CheckedRecord::Memberships(id) | CheckedRecord::User(id) => pending.has_member(id),
         })
     }
 
-    /// Whether there is no record, neither a deleted one, and no writer is about to write it.
+    /// Whether the record is neither present nor deleted, and no writer's intent names it.
     pub(super) fn is_missing(self, env: &Env) -> Result<bool, StoreError> {
         let is_absent = || Ok::<_, StoreError>(env.store.get(&self.key())?.is_none());
-        // A writer may have written it, and updated the catalog, before its intent was looked for.
+        // A writer may have written it, and updated the catalog, before its intent was looked up.
         Ok(is_absent()? && !self.is_pending(env)? && is_absent()?)
     }
 }

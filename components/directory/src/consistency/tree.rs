@@ -1,8 +1,9 @@
-//! Mending groups and projects outside of the tree of namespaces, as left by builds that did not see each other's
-//! changes: groups above themselves, and orphans of deleted namespaces. The catalog has all of them by then.
+//! Repairs groups and projects outside of the tree of namespaces: groups above themselves, and orphans of deleted
+//! namespaces. Earlier builds did not see each other's changes and left such records. The catalog must already have
+//! them.
 
 use super::tree_position::{TreePosition, listed, youngest};
-use super::{Comparison, Subject, Tables, note, row};
+use super::{CheckedRecord, Comparison, Tables, row, tolerate};
 use crate::catalog::changes::Changes;
 use crate::catalog::dangling::DeletedRecords;
 use crate::catalog::intent_log::IntentLog;
@@ -18,24 +19,24 @@ use kit::fsck::CheckReport;
 use kit::store::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How the cursors of these steps begin.
+/// The prefix of the cursors of these steps.
 pub(super) const CURSOR: &str = "tree/";
 
-/// One step, which deletes at most so many groups and projects with everything below them, after the key `after`.
+/// Does one step, which deletes at most `limit` groups and projects with everything below them, after the key `after`.
 /// Returns the last of their keys, unless all are deleted.
-pub(super) fn step(env: &Env, after: &str, most: usize) -> Result<(CheckReport, Option<String>), StoreError> {
+pub(super) fn step(env: &Env, after: &str, limit: usize) -> Result<(CheckReport, Option<String>), StoreError> {
     let mut report = CheckReport::default();
     let tables = Comparison::default().tables(env)?;
     if after.is_empty() {
         for group in cycles(&tables.namespaces).iter().filter_map(|cycle| youngest(cycle)) {
             let outcome = leave_cycle(env, group, &mut report);
-            note(&mut report, outcome)?;
+            tolerate(&mut report, outcome)?;
         }
     }
     let mut orphans = orphans(env, &tables)?;
     orphans.retain(|orphan| *orphan.subject.key() > *after);
-    orphans.truncate(most);
-    let last = orphans.last().filter(|_| orphans.len() == most).map(|orphan| orphan.subject.key());
+    orphans.truncate(limit);
+    let last = orphans.last().filter(|_| orphans.len() == limit).map(|orphan| orphan.subject.key());
     delete(env, &tables, &orphans, &mut report)?;
     Ok((report, last))
 }
@@ -44,24 +45,24 @@ pub(super) fn step(env: &Env, after: &str, most: usize) -> Result<(CheckReport, 
 fn cycles(rows: &[NamespaceRow]) -> Vec<Vec<u64>> {
     let (mut seen, mut cycles) = (BTreeSet::new(), Vec::new());
     for first in rows {
-        let (mut way, mut next) = (Vec::new(), Some(first));
+        let (mut path, mut next) = (Vec::new(), Some(first));
         while let Some(group) = next {
             if !seen.insert(group.id) {
-                let start = way.iter().position(|above| *above == group.id);
-                cycles.extend(start.map(|start| way.split_off(start)));
+                let start = path.iter().position(|above| *above == group.id);
+                cycles.extend(start.map(|start| path.split_off(start)));
                 break;
             }
-            way.push(group.id);
+            path.push(group.id);
             next = row(rows, group.parent_id);
         }
     }
     cycles
 }
 
-/// Moves a group that is above itself to the top level: all records stay, and the groups and projects of the cycle are
-/// found by their paths again. Which of the groups was meant to be there is not known.
+/// Moves a group that is above itself to the top level. All records stay, and the groups and projects of the cycle get
+/// paths again. The group that was meant to be at the top is unknown.
 fn leave_cycle(env: &Env, id: u64, report: &mut CheckReport) -> Result<(), StoreError> {
-    let (subject, key) = (Subject::Namespace(id), Key::Namespace(id));
+    let (subject, key) = (CheckedRecord::Namespace(id), Key::Namespace(id));
     let Some(record) = store::read::<NamespaceRecord>(env, &key)? else { return Ok(()) };
     // Another writer may have moved one of the groups.
     let (Some(parent_id), TreePosition::InCycle(groups)) =
@@ -96,7 +97,7 @@ fn leave_cycle(env: &Env, id: u64, report: &mut CheckReport) -> Result<(), Store
     Ok(())
 }
 
-/// A path for the group at the top level that leads to nothing else, also as a former one: its own, or one with its id.
+/// A path for the group at the top level that no other owner has or had: its path, or a path with its id.
 fn free_path(env: &Env, id: u64, path: &str) -> Result<Option<String>, StoreError> {
     for segment in [path.to_owned(), format!("{path}-{id}"), format!("group-{id}")] {
         let owner = path::owner(env, None, &segment)?.map(|(owner, _)| owner);
@@ -107,17 +108,17 @@ fn free_path(env: &Env, id: u64, path: &str) -> Result<Option<String>, StoreErro
     Ok(None)
 }
 
-/// A group or project right below a deleted namespace.
+/// A group or project directly below a deleted namespace.
 struct Orphan {
-    subject: Subject,
+    subject: CheckedRecord,
     namespace: u64,
 }
 
-/// By key. 1 read for each namespace that has no row.
+/// The orphans by key. 1 read for each namespace without a row.
 fn orphans(env: &Env, tables: &Tables) -> Result<Vec<Orphan>, StoreError> {
     let groups = tables.namespaces.iter().filter(|row| row.parent_id != 0);
-    let groups = groups.map(|row| (Subject::Namespace(row.id), row.parent_id));
-    let projects = tables.projects.iter().map(|row| (Subject::Project(row.id), row.namespace_id));
+    let groups = groups.map(|row| (CheckedRecord::Namespace(row.id), row.parent_id));
+    let projects = tables.projects.iter().map(|row| (CheckedRecord::Project(row.id), row.namespace_id));
     let (mut found, mut deleted) = (Vec::new(), DeletedRecords::default());
     for (subject, namespace) in groups.chain(projects) {
         if row(&tables.namespaces, namespace).is_some() {
@@ -136,23 +137,23 @@ fn delete(env: &Env, tables: &Tables, orphans: &[Orphan], report: &mut CheckRepo
     let changes = |orphans: &[Orphan]| {
         let mut changes = Changes::default();
         orphans.iter().for_each(|orphan| match orphan.subject {
-            Subject::Namespace(id) => changes.delete_group(id),
-            Subject::Project(id) => changes.delete_project(id),
-            Subject::Memberships(_) | Subject::User(_) => {}
+            CheckedRecord::Namespace(id) => changes.delete_group(id),
+            CheckedRecord::Project(id) => changes.delete_project(id),
+            CheckedRecord::Memberships(_) | CheckedRecord::User(_) => {}
         });
         changes
     };
-    match dependents::delete_late(env, changes(orphans).into()) {
-        // A dependent of one orphan cannot be read, which does not keep the others.
+    match dependents::delete_dangling(env, changes(orphans).into()) {
+        // An unreadable dependent of one orphan must not keep the other orphans.
         Err(StoreError::Corrupt { .. }) => {
             for orphan in orphans {
-                let deleted = dependents::delete_late(env, changes(std::slice::from_ref(orphan)).into());
-                note(report, deleted)?;
+                let deleted = dependents::delete_dangling(env, changes(std::slice::from_ref(orphan)).into());
+                tolerate(report, deleted)?;
             }
         }
         deleted => deleted?,
     }
-    let below = if orphans.is_empty() { Below::default() } else { Below::of(tables) };
+    let below = if orphans.is_empty() { Children::default() } else { Children::of(tables) };
     let mut deleted = DeletedRecords::default();
     for orphan in orphans {
         for subject in below.with_everything_below(orphan.subject) {
@@ -166,33 +167,33 @@ fn delete(env: &Env, tables: &Tables, orphans: &[Orphan], report: &mut CheckRepo
     Ok(())
 }
 
-fn is_deleted(env: &Env, deleted: &mut DeletedRecords, subject: Subject) -> Result<bool, StoreError> {
+fn is_deleted(env: &Env, deleted: &mut DeletedRecords, subject: CheckedRecord) -> Result<bool, StoreError> {
     match subject {
-        Subject::Namespace(id) => deleted.source(env, Source::Group(id)),
-        Subject::Project(id) => deleted.source(env, Source::Project(id)),
-        Subject::Memberships(_) | Subject::User(_) => Ok(false),
+        CheckedRecord::Namespace(id) => deleted.source(env, Source::Group(id)),
+        CheckedRecord::Project(id) => deleted.source(env, Source::Project(id)),
+        CheckedRecord::Memberships(_) | CheckedRecord::User(_) => Ok(false),
     }
 }
 
-/// The groups and projects right below each namespace.
+/// The groups and projects directly below each namespace.
 #[derive(Default)]
-struct Below(BTreeMap<u64, Vec<Subject>>);
+struct Children(BTreeMap<u64, Vec<CheckedRecord>>);
 
-impl Below {
+impl Children {
     fn of(tables: &Tables) -> Self {
-        let mut below: BTreeMap<u64, Vec<Subject>> = BTreeMap::new();
-        let groups = tables.namespaces.iter().map(|row| (row.parent_id, Subject::Namespace(row.id)));
-        let projects = tables.projects.iter().map(|row| (row.namespace_id, Subject::Project(row.id)));
+        let mut below: BTreeMap<u64, Vec<CheckedRecord>> = BTreeMap::new();
+        let groups = tables.namespaces.iter().map(|row| (row.parent_id, CheckedRecord::Namespace(row.id)));
+        let projects = tables.projects.iter().map(|row| (row.namespace_id, CheckedRecord::Project(row.id)));
         groups.chain(projects).for_each(|(parent_id, subject)| below.entry(parent_id).or_default().push(subject));
-        Below(below)
+        Children(below)
     }
 
-    /// A group or project that is in no cycle, and the groups and projects below it.
-    fn with_everything_below(&self, top: Subject) -> Vec<Subject> {
+    /// A group or project outside of every cycle, and the groups and projects below it.
+    fn with_everything_below(&self, top: CheckedRecord) -> Vec<CheckedRecord> {
         let mut all = vec![top];
         let mut at = 0;
         while let Some(subject) = all.get(at).copied() {
-            if let Subject::Namespace(id) = subject {
+            if let CheckedRecord::Namespace(id) = subject {
                 all.extend_from_slice(self.0.get(&id).map(Vec::as_slice).unwrap_or_default());
             }
             at += 1;

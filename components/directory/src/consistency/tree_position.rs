@@ -1,6 +1,6 @@
-//! Where a group or project is in the tree of namespaces, or why it is not part of it.
+//! The position of a group or project in the tree of namespaces, or the reason why it is outside of the tree.
 
-use super::subject::Subject;
+use super::subject::CheckedRecord;
 use crate::namespace::{self, MAX_DEPTH};
 use crate::store::{self, Existence, Key, NamespaceRecord};
 use kit::Env;
@@ -11,19 +11,18 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TreePosition {
     InTree,
-    /// This namespace, which is deleted.
+    /// The id of the deleted namespace above.
     BelowDeleted(u64),
-    /// This namespace, which has no record.
+    /// The id of the namespace above that has no record.
     BelowMissing(u64),
-    /// These groups, which are below each other, from the lowest one up.
+    /// The groups that are below each other, from the lowest one up.
     InCycle(Vec<u64>),
     TooDeep,
 }
 
 impl TreePosition {
-    /// The position of a group or project whose namespace this is. 1 read for each level, and 1 more where there is no
-    /// record.
-    pub fn of(env: &Env, subject: Subject, parent_id: Option<u64>) -> Result<TreePosition, StoreError> {
+    /// The position of a group or project below `parent_id`. 1 read for each level, and 1 more for a missing record.
+    pub fn of(env: &Env, subject: CheckedRecord, parent_id: Option<u64>) -> Result<TreePosition, StoreError> {
         let (mut next, mut above) = (parent_id, Vec::new());
         while let Some(id) = next {
             if let Some(first) = above.iter().position(|known| *known == id) {
@@ -38,12 +37,12 @@ impl TreePosition {
             };
             next = record.parent_id;
         }
-        let levels = if matches!(subject, Subject::Namespace(_)) { MAX_DEPTH - 1 } else { MAX_DEPTH };
+        let levels = if matches!(subject, CheckedRecord::Namespace(_)) { MAX_DEPTH - 1 } else { MAX_DEPTH };
         Ok(if above.len() > levels { TreePosition::TooDeep } else { TreePosition::InTree })
     }
 }
 
-/// The group of a cycle that a repair moves to the top level: the youngest one, by its id.
+/// The group of a cycle that a repair moves to the top level: the newest one, by its id.
 pub(super) fn youngest(cycle: &[u64]) -> Option<u64> {
     cycle.iter().copied().max()
 }
@@ -53,7 +52,7 @@ pub(super) fn listed(ids: &[u64]) -> String {
     ids.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// The problem, and what to do about it.
+/// The problem and its remedy.
 impl fmt::Display for TreePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

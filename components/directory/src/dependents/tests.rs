@@ -15,7 +15,7 @@ use kit::Request;
 use kit::store::Store as _;
 use kit::testing::{Behaviour, MemoryStore, Simulation};
 
-/// Everything of the small forge in the catalog.
+/// All records of the small data set, with the catalog.
 fn listed() -> Env {
     let env = forge();
     let mut changes = Changes::default();
@@ -207,7 +207,7 @@ fn a_user_who_gets_another_name_and_namespace_id_at_once_is_found_by_the_former_
     assert!(matches!(project::find(&env, "robert/notes").unwrap(), ProjectLookup::Found(found) if found.id == 103));
     assert!(matches!(project::find(&env, "bob/notes").unwrap(), ProjectLookup::Moved(found) if found.id == 103));
     assert!(user::by_username(&env, "bob").unwrap().is_none());
-    // Another one takes the name, and keeps it.
+    // Another user takes the name, and keeps it.
     change(&env, |changes| changes.user(5, None), || save_user(&env, new_user(5, "bob")).unwrap());
     save("rob", 78);
     assert_eq!(user::by_username(&env, "bob").unwrap().map(|user| user.id), Some(5));
@@ -215,8 +215,7 @@ fn a_user_who_gets_another_name_and_namespace_id_at_once_is_found_by_the_former_
     assert_eq!(project::find(&env, "bob/notes").unwrap(), ProjectLookup::Missing);
 }
 
-/// Two or three groups that are saved at the same path at the same time, which may belong to another group
-/// that does not use it any more.
+/// Two or three groups are saved at the same path at the same time. The path may be a former path of another group.
 #[test]
 fn of_several_writers_that_claim_one_path_at_once_one_at_most_gets_it() {
     let behaviour = Behaviour { read: 100..3_000, write: 500..4_000, seen_after: 0, stalls: 0, stall: 0 };
@@ -308,7 +307,7 @@ fn issues_name_the_incarnation_of_a_project_that_took_the_place_of_a_deleted_one
     save("site");
     assert!(issues().is_some() && issues() != second);
 
-    // A project that an earlier build created in place of a deleted one has issues without an incarnation.
+    // Earlier builds stored issues without an incarnation, even for a project that replaced a deleted one.
     let key = crate::store::Key::Project(100).to_string();
     let mut record: serde_json::Value = serde_json::from_slice(&env.store.get(&key).unwrap().unwrap()).unwrap();
     record.as_object_mut().unwrap().remove("issues_incarnation").unwrap();

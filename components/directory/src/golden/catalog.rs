@@ -1,5 +1,5 @@
-//! Blobs and roots of the catalog of format 1, as they were first written. Every build reads them,
-//! and writes the same bytes for the same rows.
+//! Blobs and roots of the catalog of format 1, as they were first written. Every build must read them, and write the
+//! same bytes for the same rows.
 
 use crate::access::Role;
 use crate::catalog::manifest::{Intent, Manifest, Root};
@@ -15,7 +15,7 @@ use kit::{Env, Timestamp};
 use serde::{Serialize, de::DeserializeOwned};
 use std::path::PathBuf;
 
-/// Ids of the blobs, as `root.json` and `manifest.json` have them.
+/// The ids of the blobs in `root.json` and `manifest.json`.
 const BLOBS: [(&str, &str); 5] = [
     ("manifest.json", "01a0c4e1a80000000000000000000001"),
     ("namespaces.bin", "01a0c4e1a80000000000000000000002"),
@@ -129,7 +129,7 @@ fn rows_are_read() {
     assert!(MemberRow::decode(&golden("members.bin")) == Some(members()));
 }
 
-/// Rows of users who took the place of deleted ones, and are banned, have a column more.
+/// Rows of banned users with a later incarnation have one more column.
 #[test]
 fn incarnations_of_owners_are_read_as_written() {
     let mut rows = namespaces();

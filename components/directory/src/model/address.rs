@@ -2,7 +2,7 @@
 
 use super::namespace::MAX_DEPTH;
 
-/// The longest segment, as in the reference service.
+/// The longest segment, in bytes, as in the reference service.
 const MAX_SEGMENT: usize = 255;
 
 /// The namespace or project that a path leads to.
@@ -12,13 +12,13 @@ pub enum PathOwner {
     Project(u64),
 }
 
-/// How a request names a namespace, project or user.
+/// The name of a namespace, project or user in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Identifier<'a> {
     /// All digits: always an id, even if a path has the same digits.
     Id(u64),
     Path(&'a str),
-    /// No record can have it, so that storage is not read.
+    /// No record can have this name, so storage is not read.
     Invalid,
 }
 
@@ -33,8 +33,8 @@ impl<'a> Identifier<'a> {
     }
 }
 
-/// Whether `text` can be one segment of a path: letters, digits, `_`, `-` and `.` of ASCII, not
-/// starting with a dash, not ending in a dot, `.git` or `.atom`.
+/// Whether `text` can be one segment of a path. It has ASCII letters, digits, `_`, `-` and `.`. It does not start with
+/// a dash, and does not end in a dot, `.git` or `.atom`.
 pub fn is_segment(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     (1..=MAX_SEGMENT).contains(&text.len())

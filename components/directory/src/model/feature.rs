@@ -13,9 +13,9 @@ pub struct FeatureGates {
     pub actors: BTreeSet<String>,
     /// 0 to 100; always the same actors for the same feature.
     pub percentage_of_actors: u8,
-    /// 0 to 100; drawn anew each time.
+    /// 0 to 100; drawn at each check.
     pub percentage_of_time: u8,
-    /// Names of groups of actors. No group is defined here: they are stored and rendered, and open nothing.
+    /// Names of groups of actors. No group is defined here, so the names are stored and rendered but open no gate.
     pub groups: BTreeSet<String>,
 }
 
@@ -28,7 +28,7 @@ pub enum Actor {
 }
 
 impl Actor {
-    /// Reads the text of [`fmt::Display`], in that form only: gates compare texts.
+    /// Parses the text of [`fmt::Display`] in exactly that form, because gates compare texts.
     pub fn parse(text: &str) -> Option<Self> {
         let (kind, id) = text.split_once(':')?;
         let id = id.parse().ok()?;
@@ -41,7 +41,7 @@ impl Actor {
         (actor.to_string() == text).then_some(actor)
     }
 
-    /// As a sentence names it.
+    /// The actor's name for a sentence.
     pub fn name(self) -> String {
         match self {
             Actor::User(id) => format!("user {id}"),
@@ -79,8 +79,8 @@ impl FeatureState {
 }
 
 impl FeatureGates {
-    /// `On` if it is on for all actors at all times. A percentage of actors of 100 still is conditional, as in
-    /// the reference service.
+    /// `On` if the feature is on for all actors at all times. A percentage of actors of 100 is conditional, as in the
+    /// reference service.
     pub fn state(&self) -> FeatureState {
         if self.boolean || self.percentage_of_time >= 100 {
             FeatureState::On
@@ -91,7 +91,7 @@ impl FeatureGates {
         }
     }
 
-    /// The gates in an answer: the boolean one always, the others if they are open.
+    /// The gates in a response: always the boolean gate, and the others if they are open.
     pub fn to_json(&self) -> Vec<Value> {
         let gate = |key: &str, value: Value| json!({"key": key, "value": value});
         let mut list = vec![gate("boolean", self.boolean.into())];
@@ -110,12 +110,11 @@ impl FeatureGates {
         list
     }
 
-    /// `chance` is a random number below 100.
+    /// Whether a gate is open. `chance` is a random number below 100.
     pub(crate) fn is_open(&self, name: &str, actor: Option<Actor>, chance: impl FnOnce() -> u8) -> bool {
         let for_actor = |actor: Actor| {
             let actor = actor.to_string();
-            // The reference service's choice, so that the same actors are chosen: CRC-32 in
-            // thousandths of a percent.
+            // Chooses the same actors as the reference service: CRC-32 in thousandths of a percent.
             let draw = crc32fast::hash(format!("{name}{actor}").as_bytes()) % 100_000;
             self.actors.contains(&actor) || draw < u32::from(self.percentage_of_actors) * 1000
         };

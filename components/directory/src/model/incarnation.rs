@@ -1,11 +1,11 @@
-//! Which of the users, groups or projects that had an id one after another.
+//! Incarnations: they distinguish users, groups or projects that had an id one after another.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The first record with an id has no incarnation of its own; each that is created after a deletion has a new one. A
-/// record's dependents (its tokens, its packages) name the incarnation, so that the next record with the id does not
-/// get them.
+/// The incarnation of a record. The first record with an id has an empty one. Each record that is created after a
+/// deletion has a new one. A record's dependents (its tokens, its packages) name the incarnation, so the next record
+/// with the id does not get them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Incarnation(Option<String>);
@@ -20,13 +20,13 @@ impl Incarnation {
         self.0.is_none()
     }
 
-    /// Its id; the first one has none.
+    /// The id; `None` for the first incarnation.
     pub fn id(&self) -> Option<&str> {
         self.0.as_deref()
     }
 }
 
-/// `-` and the id, for the end of a key; nothing for the first incarnation.
+/// `-` and the id, for the end of a key; empty for the first incarnation.
 impl fmt::Display for Incarnation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {

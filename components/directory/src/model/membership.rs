@@ -1,4 +1,4 @@
-//! Memberships of users, and groups that are invited into others.
+//! Memberships of users, and groups that are invited into groups or projects.
 
 use super::role::Role;
 use kit::Timestamp;
@@ -19,7 +19,7 @@ pub struct Membership {
     pub expires_at: Option<Timestamp>,
 }
 
-/// An invited group: its members get their role in it, but at most `role`.
+/// An invited group. Its members get the role that they have in it, but at most `role`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     pub group_id: u64,
@@ -41,10 +41,10 @@ impl Memberships {
     }
 }
 
-/// Whether the moment of expiry, if there is one, is still to come.
+/// Whether the expiry, if any, is in the future.
 pub(crate) fn is_current(expires_at: Option<Timestamp>, now: Timestamp) -> bool {
     expires_at.is_none_or(|end| now < end)
 }
 
-/// Changes to a user's memberships; `None` ends one.
+/// Changes of a user's memberships; `None` ends a membership.
 pub type MembershipChanges = BTreeMap<Source, Option<Membership>>;

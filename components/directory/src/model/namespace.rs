@@ -6,7 +6,7 @@ use kit::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::iter::successors;
 
-/// Groups nest at most this deep, as in the reference service.
+/// The most levels of groups, as in the reference service.
 pub const MAX_DEPTH: usize = 20;
 
 /// A namespace and everything above it.
@@ -48,7 +48,7 @@ pub struct Details {
     pub max_seats_used: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_seats_used_changed_at: Option<Timestamp>,
-    /// Minutes a month.
+    /// Minutes per month.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shared_runners_minutes_limit: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,7 +75,7 @@ pub enum NamespaceKind {
     },
 }
 
-/// Who may see a group or a project.
+/// The callers who may see a group or a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Visibility {
     /// Its members.

@@ -13,20 +13,20 @@ use std::fmt;
 pub struct Project {
     pub id: u64,
     pub incarnation: Incarnation,
-    /// The incarnation that names its repository.
+    /// The incarnation in the name of the project's repository.
     pub repository_incarnation: Incarnation,
     /// The display name.
     pub name: String,
     /// The last segment of the full path.
     pub path: String,
-    /// The group or personal namespace that it lives in, with everything above.
+    /// The group or personal namespace of the project, with everything above.
     pub namespace: Namespace,
     pub visibility: Visibility,
     pub registry: FeatureAccess,
     pub issues: FeatureAccess,
-    /// Who may read the code and its history ([`crate::access::may_read_code`]).
+    /// The access to the code and its history ([`crate::access::may_read_code`]).
     pub repository: FeatureAccess,
-    /// Who may read merge requests ([`crate::access::may_read_merge_requests`]).
+    /// The access to merge requests ([`crate::access::may_read_merge_requests`]).
     pub merge_requests: FeatureAccess,
     pub archived: bool,
     pub default_branch: Option<String>,
@@ -34,27 +34,26 @@ pub struct Project {
     /// Groups whose members have a role in this project.
     pub shares: Vec<Share>,
     pub job_tokens: JobTokenScope,
-    /// The incarnations of the sources in `job_tokens` that are not the first with their id.
+    /// The incarnations of the sources in `job_tokens`, except first incarnations.
     pub job_token_incarnations: BTreeMap<Source, Incarnation>,
-    /// `None`: the default protection, that of the default branch.
+    /// `None`: only the default branch is protected.
     pub protected_branches: Option<Vec<ProtectedBranch>>,
     /// The template of the message of a commit that applies suggestions.
     pub suggestion_commit_message: Option<String>,
     pub analytics: Analytics,
-    /// The first label of the address of its pages, if they have one of their own.
+    /// The first label of the host name of its pages, if the pages have a unique domain.
     pub pages_unique_domain: Option<String>,
 }
 
 impl Project {
-    /// Whether the repository takes pushes at all.
+    /// Whether the repository accepts pushes.
     pub fn accepts_pushes(&self) -> bool {
         !self.archived && self.repository != FeatureAccess::Disabled
     }
 
-    /// Whether a caller with this role may push to `branch`: a developer, unless the branch is
-    /// protected. Of several protections that cover it, the most permissive counts, as in the
-    /// reference service. `default_branch` is the one that the repository has; without a record of
-    /// protected branches, only a maintainer may push to it.
+    /// Whether a caller with this role may push to `branch`: a developer, unless the branch is protected. If several
+    /// protections cover the branch, the most permissive counts, as in the reference service. `default_branch` is the
+    /// repository's. Without a record of protected branches, only a maintainer may push to it.
     pub fn may_push(&self, role: Role, branch: &str, default_branch: Option<&str>) -> bool {
         if role < Role::Developer || !self.accepts_pushes() {
             return false;
@@ -69,8 +68,8 @@ impl Project {
         }
     }
 
-    /// Whether the project accepts the jobs of another one, or of the projects below a group. The next project or group
-    /// with the id of a deleted one is not accepted.
+    /// Whether the project accepts the jobs of another project, or of the projects below a group. After a deletion, the
+    /// next project or group with the id is not accepted.
     pub fn accepts_jobs_of(&self, source: Source, incarnation: &Incarnation) -> bool {
         let is_named = match source {
             Source::Project(id) => self.job_tokens.projects.contains(&id),
@@ -94,7 +93,7 @@ impl Project {
     }
 }
 
-/// Names a project in keys of other areas, so that its records do not belong to a later project with its id.
+/// The name of a project in keys of other areas. Records under it do not belong to a later project with the same id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProjectKey {
     pub id: u64,
@@ -102,7 +101,7 @@ pub struct ProjectKey {
 }
 
 impl ProjectKey {
-    /// Reads the text of [`fmt::Display`].
+    /// Parses the text of [`fmt::Display`].
     pub fn parse(text: &str) -> Option<Self> {
         let (id, incarnation) = match text.split_once('-') {
             Some((id, incarnation)) => (id, Incarnation::new(incarnation.to_owned())),
@@ -112,14 +111,14 @@ impl ProjectKey {
     }
 }
 
-/// The id alone for the first project with it.
+/// The id and the incarnation; only the id for the first project with it.
 impl fmt::Display for ProjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.id, self.incarnation)
     }
 }
 
-/// Who may use a feature of a project.
+/// The callers who may use a feature of a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FeatureAccess {
     /// No caller.
@@ -153,16 +152,16 @@ impl FeatureAccess {
     }
 }
 
-/// The projects whose job tokens a project accepts beside its own.
+/// The other projects whose job tokens a project accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobTokenScope {
-    /// Whether only the listed ones are accepted; the default.
+    /// Whether only the listed projects are accepted; the default.
     pub restricted: bool,
     pub projects: Vec<u64>,
     pub groups: Vec<u64>,
 }
 
-/// A rule about who may push to some branches.
+/// A rule about pushes to some branches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProtectedBranch {
     /// A branch's name, in which `*` stands for any text.
@@ -172,18 +171,18 @@ pub struct ProtectedBranch {
 }
 
 impl ProtectedBranch {
-    /// Whether `branch` is one of these branches.
+    /// Whether the rule applies to `branch`.
     pub fn covers(&self, branch: &str) -> bool {
         glob::matches(&self.name, branch)
     }
 }
 
-/// An analytics engine of a project's own, in place of the one in the service's settings, and who may ask it.
+/// A project's analytics engine instead of the service's engine, and the roles that may use it.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Analytics {
     pub base_url: Option<String>,
-    /// Signs the requests to the engine; never part of an answer. Sealed as it is stored
-    /// ([`Project::analytics_key`]); in a [`NewProject`] as the client sent it.
+    /// Signs the requests to the engine; never part of a response. In a [`Project`] it is sealed
+    /// ([`Project::analytics_key`]); in a [`NewProject`] it is plain.
     pub key: Option<String>,
     /// The least role that may query ([`crate::setting::ANALYTICS_LEVEL`]).
     pub query_level: Option<Role>,
@@ -198,7 +197,7 @@ impl fmt::Debug for Analytics {
     }
 }
 
-/// The project that an identifier names.
+/// The result of looking up a project by an identifier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProjectLookup<P = Project> {
     Found(P),

@@ -1,7 +1,6 @@
 //! Roles.
 
-/// A role in a group or project, ordered by its rights. The numbers are those of the reference service's
-/// `access_level`.
+/// A role in a group or project, ordered by its rights. The numbers are the reference service's `access_level`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     None = 0,

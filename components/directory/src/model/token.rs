@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use subtle::ConstantTimeEq;
 
-/// The SHA-256 of a token. It has no text form outside the storage key, so that it is never logged.
+/// The SHA-256 of a token. Only the storage key has its text form, so it is never logged.
 #[derive(Clone, Copy)]
 pub struct Fingerprint([u8; 32]);
 
@@ -20,30 +20,29 @@ impl Fingerprint {
         &self.0
     }
 
-    /// The same fingerprint from [`Fingerprint::to_hex`]; `None` if the text is not one.
+    /// The fingerprint from [`Fingerprint::to_hex`]; `None` if the text has another form.
     pub(crate) fn from_hex(text: &str) -> Option<Self> {
         let mut bytes = [0; 32];
         hex::decode_to_slice(text, &mut bytes).ok()?;
         Some(Fingerprint(bytes))
     }
 
-    /// In hex; every request with a token asks for it. `hex::encode` takes ten times as long.
+    /// The hex digits. Every request with a token needs them, and `hex::encode` takes ten times as long.
     pub(crate) fn to_hex(self) -> String {
         let mut digits = [0; 64];
         let _ = hex::encode_to_slice(self.0, &mut digits);
-        // Not lossily: that looks at each digit by itself.
+        // The lossy conversion would check each digit separately.
         String::from_utf8(digits.to_vec()).unwrap_or_default()
     }
 
-    /// A name of the token that tells neither its text nor its fingerprint: the SHA-256 of the
-    /// fingerprint, in hex.
+    /// A name of the token that reveals neither its text nor its fingerprint: the SHA-256 of the fingerprint, in hex.
     pub fn public_key(&self) -> String {
         hex::encode(Sha256::digest(self.0))
     }
 }
 
 impl PartialEq for Fingerprint {
-    /// In constant time.
+    /// Compares in constant time.
     fn eq(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
@@ -61,12 +60,12 @@ pub struct Token {
 }
 
 impl Token {
-    /// Whether requests are accepted with it at the moment `now`, as far as it is up to the token.
+    /// Whether the token itself is valid at the moment `now`.
     pub fn is_active(&self, now: Timestamp) -> bool {
         !self.revoked && is_current(self.expires_at, now)
     }
 
-    /// The same token with each scope once, in the order of their first mentions.
+    /// Removes repeated scopes, keeping the order of first mentions.
     pub fn with_unique_scopes(mut self) -> Self {
         let mut seen = HashSet::new();
         self.scopes.retain(|scope| seen.insert(scope.clone()));
@@ -77,13 +76,13 @@ impl Token {
 /// A personal token with the details that its owner sees.
 #[derive(Clone)]
 pub struct PersonalToken {
-    /// Unique among personal tokens. It names the user, too ([`TokenId`]).
+    /// Unique among personal tokens. The id contains the user's id ([`TokenId`]).
     pub id: TokenId,
     pub token: Token,
     pub description: String,
     /// `None` for a token that was stored before creation was recorded.
     pub created_at: Option<Timestamp>,
-    /// To within some minutes; `None` if no use was recorded, or if it was not read.
+    /// The last use, to within some minutes; `None` if no use was recorded or read.
     pub last_used_at: Option<Timestamp>,
     pub fingerprint: Fingerprint,
 }
@@ -95,9 +94,8 @@ impl PersonalToken {
     }
 }
 
-/// The id of a personal token: the user's id, and the number of the token among theirs, in one integer.
-/// A user's record alone is read to find a token by its id. JavaScript reads the ids of users below
-/// 2^33 exactly.
+/// The id of a personal token: the user's id and the number of the user's token, in one integer. So a token is found by
+/// its id in the user's record. JavaScript reads the ids exactly for users below 2^33.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TokenId {
     pub user_id: u64,
@@ -117,7 +115,7 @@ impl TokenId {
         TokenId { user_id, number }
     }
 
-    /// Around the ids of all tokens of a user.
+    /// The range of the ids of all tokens of a user.
     pub fn range_of(user_id: u64) -> RangeInclusive<TokenId> {
         TokenId::new(user_id, 0)..=TokenId::new(user_id, Self::MAX_NUMBER)
     }
@@ -136,9 +134,9 @@ impl TokenId {
 pub enum Subject {
     /// Personal tokens, and OAuth tokens, which have the same rights.
     User(u64),
-    /// A deploy token: a group or project itself.
+    /// A deploy token of a group or project.
     Deployment(Source),
-    /// A job of a project, running on behalf of a user.
+    /// A job of a project, which runs on behalf of a user.
     Job { user_id: u64, project_id: u64, running: bool },
 }
 

@@ -9,13 +9,13 @@ pub struct User {
     pub id: u64,
     pub username: String,
     pub name: String,
-    /// The author's address in commits on behalf of the user; without one, a no-reply address is used.
+    /// The author's address in commits on behalf of the user. If absent, a no-reply address is used.
     pub commit_email: Option<String>,
     pub state: UserState,
     pub is_admin: bool,
-    /// Sees internal groups and projects only as a member of them.
+    /// Whether the user sees internal groups and projects only as a member.
     pub external: bool,
-    /// A service account, or the user behind a project's or group's access token.
+    /// A service account, or the user of a project's or group's access token.
     pub bot: bool,
     /// The personal namespace, whose path is the username.
     pub namespace_id: u64,
@@ -28,7 +28,7 @@ impl User {
     }
 }
 
-/// Names a user in records of other areas, so that their actions are not those of a later user with their id.
+/// The name of a user in records of other areas. The user's actions do not belong to a later user with the same id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UserKey {
     pub id: u64,
@@ -36,25 +36,25 @@ pub struct UserKey {
 }
 
 impl UserKey {
-    /// The first user with an id, whom records without an incarnation name.
+    /// The first user with an id. Records without an incarnation name this user.
     pub fn first(id: u64) -> Self {
         UserKey { id, incarnation: Incarnation::default() }
     }
 }
 
-/// Whether a user may use the service.
+/// The state that decides whether a user may use the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UserState {
     Active,
     Blocked,
-    /// Blocked, and their issues are shown to administrators only.
+    /// Blocked; only administrators see the user's issues.
     Banned,
     Deactivated,
     PendingApproval,
 }
 
 impl UserState {
-    /// A state as the reference service writes it.
+    /// Parses a state in the reference service's words.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "active" => Some(UserState::Active),
@@ -77,7 +77,7 @@ impl UserState {
     }
 }
 
-/// A user to be saved. Without `namespace_id`, a known user keeps theirs.
+/// A user to be saved. Without `namespace_id`, an existing user keeps the present one.
 pub struct NewUser {
     pub id: u64,
     pub username: String,
@@ -88,6 +88,6 @@ pub struct NewUser {
     pub external: bool,
     pub bot: bool,
     pub namespace_id: Option<u64>,
-    /// Of their personal namespace.
+    /// The details of the user's personal namespace.
     pub details: Details,
 }

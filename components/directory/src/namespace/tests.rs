@@ -12,7 +12,7 @@ fn invalid(why: InvalidRecord) -> Result<(), SaveError> {
     Err(why.into())
 }
 
-/// Saves groups one below another, the first one at the top.
+/// Saves a chain of groups, the first one at the top.
 fn chain(env: &Env, ids: impl Iterator<Item = u64>) {
     let (mut parent, mut changes, mut groups) = (None, Changes::default(), Vec::new());
     for id in ids {
@@ -54,7 +54,7 @@ fn of_two_groups_that_are_moved_below_each_other_at_once_one_at_most_moves() {
             move |env: Env| dependents::save_group(&env, new_group(id, &format!("g{id}"), Some(below))).is_ok()
         };
         let outcomes = store.run(vec![writer(1, 2), writer(2, 3), writer(3, 1)]);
-        // The host gives an answer when other hosts see the writes of the request.
+        // The host sends a response when other hosts see the writes of the request.
         env.clock.sleep(Duration::from_millis(10));
         let parents: Vec<bool> = (1..=3).map(|id| parent_of(&env, id).unwrap().is_some()).collect();
         assert_eq!(parents, outcomes, "seed {seed}");

@@ -14,7 +14,7 @@ fn namespace_id(env: &Env, path: &str) -> Option<u64> {
     namespace::find(env, path).unwrap().map(|found| found.id)
 }
 
-/// `found`, `moved` or `missing`, with the full path of today.
+/// `found`, `moved` or `missing`, with the present full path.
 fn project_at(env: &Env, path: &str) -> String {
     match project::find(env, path).unwrap() {
         ProjectLookup::Found(project) => format!("found {}", project.full_path()),
@@ -84,7 +84,7 @@ fn the_former_path_of_a_renamed_project_leads_to_it() {
     project::save(&env, new_project(101, "motor", 11)).unwrap();
     assert_eq!(project_at(&env, "acme/core/motor"), "found Acme/core/motor");
     assert_eq!(project_at(&env, "acme/core/engine"), "moved Acme/core/motor");
-    // Back again: the first path is the present one once more.
+    // Back again: the first path is the present path once more.
     project::save(&env, new_project(101, "engine", 11)).unwrap();
     assert_eq!(project_at(&env, "acme/core/engine"), "found Acme/core/engine");
     assert_eq!(project_at(&env, "acme/core/motor"), "moved Acme/core/engine");
@@ -250,7 +250,7 @@ fn a_namespace_id_cannot_change_its_owner() {
     assert_eq!(user::save(&env, other), Err(InvalidRecord::NamespaceIdTaken(10).into()));
     project::save(&env, new_project(100, "site", 10)).unwrap();
     assert_eq!(project_at(&env, "mallory/site"), "missing", "a refused record claims no path");
-    // A namespace id that was given once is kept when it is not given again.
+    // A namespace id stays when a later save does not give it.
     user::save(&env, user::NewUser { namespace_id: Some(77), ..new_user(6, "frank") }).unwrap();
     user::save(&env, new_user(6, "frank")).unwrap();
     assert_eq!(namespace_id(&env, "frank"), Some(77));
@@ -277,7 +277,7 @@ fn an_interrupted_save_is_completed_by_repeating_it() {
         let failing = kit::testing::FailingStore::after(operations, store.clone());
         let outcome = rename(&kit::testing::env(failing.clone(), &[]));
         let env = kit::testing::env(store, &[]);
-        // At whichever operation storage failed, the project is found under the path in its record.
+        // After any failed operation, the project is found under the path in its record.
         let Some(now) = project::by_id(&env, 101).unwrap() else { panic!("lost after {operations}") };
         assert!(["Acme/core/Engine", "guild/motor"].contains(&now.full_path().as_str()));
         assert_eq!(project_at(&env, &now.full_path()), format!("found {}", now.full_path()));

@@ -19,7 +19,7 @@ use kit::store::Store as _;
 use kit::testing::{FailingStore, MemoryStore, env};
 use std::rc::Rc;
 
-/// The same store, so many milliseconds later.
+/// An environment over the store `after` milliseconds later.
 fn later(env: &Env, after: i64) -> Env {
     let now = Timestamp::from_millis(env.now.millis() + after);
     Env { now, clock: Rc::new(now), instance_cache: Rc::default(), ..env.clone() }
@@ -151,7 +151,7 @@ fn a_damaged_intent_ends_every_commit_until_a_repair() {
         let (store, env) = forge();
         let mut changes = Changes::default();
         changes.group(11);
-        // Its writer dies before the catalog follows.
+        // Its writer dies before it updates the catalog.
         let _ = IntentLog::begin(&env, changes).unwrap();
         dependents::save_group(&env, new_group(11, "renamed", Some(10))).unwrap();
         let intents: Vec<Intent> = store::read(&env, &Key::CatalogChanges).unwrap().unwrap();
@@ -185,7 +185,7 @@ fn every_damaged_record_and_blob_is_reported() {
     for key in store.keys().iter().filter(|key| !key.ends_with("/init")) {
         let good = store.get(key).unwrap().unwrap();
         store.set(key, &good[..good.len() / 2]).unwrap();
-        // The list of a token's user says which one it is.
+        // The list of a token's user names the token.
         let is_token = key.contains("/token/");
         let expected = if is_token { vec![Key::HIDDEN_TOKEN, "directory/v1/tokens/1"] } else { vec![key.as_str()] };
         assert_eq!(problems(&env), expected);
@@ -216,13 +216,13 @@ fn repaired(env: &Env) -> Vec<(String, String)> {
 fn a_catalog_and_paths_that_do_not_agree_with_the_records_are_reported_and_repaired() {
     let (store, env) = forge();
     assert_eq!(problems(&env), [""; 0]);
-    // Changes that no intent announced.
+    // Changes without an intent.
     dependents::save_group(&env, new_group(11, "renamed", Some(10))).unwrap();
     crate::project::delete(&env, 102).unwrap();
     join(&env, 2, Source::Group(12), Role::Guest);
     store.set("directory/v1/path/10/site", br#"{"namespace":12}"#).unwrap();
     store.set("directory/v1/path/0/guild", br#"{"namespace":12,"challenge":"x"}"#).unwrap();
-    // A challenge that its writer left behind is no damage.
+    // The challenge of an interrupted writer is no damage.
     let expected = ["access/2", "namespace/11", "project/100", "project/102"];
     assert_eq!(problems(&env), expected.map(|name| format!("{PREFIX}{name}")));
     assert_eq!(repair(&env), 0);
@@ -233,7 +233,7 @@ fn a_catalog_and_paths_that_do_not_agree_with_the_records_are_reported_and_repai
     assert_eq!(catalog.namespace(11).unwrap().path(), "renamed");
     assert!(catalog.project(102).is_none());
 
-    // Two records at one path cannot be mended.
+    // Two records at one path cannot be repaired.
     let record = store.get("directory/v1/project/100").unwrap().unwrap();
     store.set("directory/v1/project/104", &record).unwrap();
     assert_eq!(repair(&env), 1);
@@ -308,7 +308,7 @@ fn unreadable_derived_records_are_rebuilt_or_removed() {
         assert_eq!((catalog.namespace(10).unwrap().path(), catalog.projects().count()), ("acme9", 4), "{name}");
         assert!(rename(&fresh, 10, "usable").is_ok(), "{name}");
     }
-    // A former path is in its entry alone.
+    // A former path is only in its entry.
     let (store, env) = forge();
     let key = format!("{PREFIX}path/0/acme3");
     store.set(&key, b"garbage").unwrap();

@@ -1,11 +1,11 @@
-//! Storage keys. The table of keys is in the documentation of the crate.
+//! Storage keys. The crate's documentation has the table of keys.
 
 use crate::model::token::Fingerprint;
 use kit::store::StoreError;
 use std::fmt::{self, Write as _};
 
-/// Bytes of the longest key, unless a path or an id of a blob is longer.
-const MOST: usize = 88;
+/// The longest key, in bytes, except keys with a longer path or blob id.
+const CAPACITY: usize = 88;
 
 pub(crate) enum Key<'a> {
     User(u64),
@@ -29,23 +29,23 @@ pub(crate) enum Key<'a> {
 }
 
 impl Key<'_> {
-    /// How the keys of all entries of paths begin.
+    /// The prefix of the keys of path entries.
     pub const PATHS: &'static str = "directory/v1/path/";
 
-    /// How the keys of tokens begin.
+    /// The prefix of the keys of tokens.
     pub const TOKENS: &'static str = "directory/v1/token/";
 
-    /// The key of a token in logs and reports, which others than its user read.
+    /// The key of a token in logs and reports, which other people than its user read.
     pub const HIDDEN_TOKEN: &'static str = "directory/v1/token/(hidden)";
 
-    /// How the keys of the lists of users' tokens begin.
+    /// The prefix of the keys of the lists of users' tokens.
     pub const TOKEN_LISTS: &'static str = "directory/v1/tokens/";
 
     pub fn path(parent_id: Option<u64>, segment: &str) -> Self {
         Key::Path(parent_id.unwrap_or(0), segment.to_ascii_lowercase())
     }
 
-    /// The namespace id and the segment in the key of a path's entry.
+    /// The namespace id and the segment in the key of a path entry.
     pub fn parse_path(key: &str) -> Option<(Option<u64>, &str)> {
         let (parent_id, segment) = key.strip_prefix(Self::PATHS)?.split_once('/')?;
         let parent_id = parent_id.parse().ok()?;
@@ -53,14 +53,14 @@ impl Key<'_> {
         (!segment.contains('/')).then_some(((parent_id != 0).then_some(parent_id), segment))
     }
 
-    /// The key as text. `to_string` would begin with an empty one and let it grow.
+    /// The key as text. `to_string` would grow an empty text.
     pub fn text(&self) -> String {
-        let mut text = String::with_capacity(MOST);
+        let mut text = String::with_capacity(CAPACITY);
         let _ = write!(text, "{self}");
         text
     }
 
-    /// An error as it may be logged: without the fingerprint of a token.
+    /// An error for the log, without the fingerprint of a token.
     pub fn redact(&self, error: StoreError) -> StoreError {
         let hidden = || Self::HIDDEN_TOKEN.to_owned();
         match (self, error) {

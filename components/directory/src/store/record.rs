@@ -1,6 +1,5 @@
-//! The stored form of each record. Fields that a build does not know are ignored; a field that a
-//! record does not have has its default; a word or number that a build does not know means the
-//! least that it could allow.
+//! The stored form of each record. Unknown fields are ignored. A missing field has its default. An unknown word or
+//! number means the least access.
 
 mod feature;
 mod is_default;

@@ -11,19 +11,19 @@ use kit::store::StoreError;
 use serde::de::IgnoredAny;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What happened to the record of a listed token.
+/// The damage of a listed token's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Damage {
-    /// It was there, and not even that of a deletion is left.
+    /// The record existed, and now not even a deletion's `null` is left.
     Lost,
     Unreadable,
 }
 
-/// The damaged tokens of a user's list. 1 read, and 1 for each token; if one has no record, another one for each.
+/// The damaged tokens of a user's list. 1 read, and 1 for each token; 1 more for each if one has no record.
 ///
-/// That an entry has no record is not enough, because a token is listed before its record is written. But tokens that
-/// are older than lists were listed by their records, only a token with a record is used, and a rotation names the new
-/// token once that has a record.
+/// An entry without a record is not always damaged, because a token is listed before its record is written. A token
+/// without a record is lost if its entry was migrated from a record, if it was used, or if a rotation names it as the
+/// successor.
 pub(crate) fn damaged(env: &Env, user_id: u64) -> Result<Vec<(TokenId, Damage)>, StoreError> {
     let tokens = read(env, user_id)?.tokens;
     let (mut damaged, mut successors) = (Vec::new(), None);
@@ -49,7 +49,7 @@ pub(crate) fn damaged(env: &Env, user_id: u64) -> Result<Vec<(TokenId, Damage)>,
     Ok(damaged)
 }
 
-/// The record of a token; that of a deletion is `Some(None)`. 1 read.
+/// The record of a token; `Some(None)` if it was deleted. 1 read.
 fn record(env: &Env, fingerprint: &Fingerprint) -> Result<Option<Option<TokenRecord>>, StoreError> {
     let key = Key::Token(fingerprint);
     root::read(&*env.store, &key.text()).map_err(|error| key.redact(error))
@@ -60,7 +60,7 @@ fn numbers_of_successors(env: &Env, tokens: &BTreeMap<u64, UserTokenRecord>) -> 
     let mut numbers = BTreeSet::new();
     for fingerprint in tokens.values().filter_map(|entry| Fingerprint::from_hex(&entry.fingerprint)) {
         match record(env, &fingerprint) {
-            // It is reported for itself.
+            // Its own check reports it.
             Err(StoreError::Corrupt { .. }) => {}
             record => numbers.extend(record?.flatten().and_then(|record| record.rotated_to)),
         }
@@ -68,14 +68,14 @@ fn numbers_of_successors(env: &Env, tokens: &BTreeMap<u64, UserTokenRecord>) -> 
     Ok(numbers)
 }
 
-/// Deletes the record of a token if it is not even JSON; whether it was not. 1 read, and another one for a record that
-/// cannot be read.
+/// Deletes the record of a token if it is not JSON, and returns whether it did. 1 read, and 1 more for an unreadable
+/// record.
 pub(crate) fn delete_unreadable(env: &Env, fingerprint: &Fingerprint) -> Result<bool, StoreError> {
     replace_unreadable(env, fingerprint, || Ok(None))
 }
 
-/// Replaces the record of a token if it is not even JSON; whether it was not. A later build may know what else this one
-/// cannot read.
+/// Replaces the record of a token if it is not JSON, and returns whether it did. Other unreadable records may be from a
+/// later build.
 fn replace_unreadable(
     env: &Env,
     fingerprint: &Fingerprint,
@@ -98,18 +98,18 @@ fn is_json(env: &Env, key: &Key) -> Result<bool, StoreError> {
     }
 }
 
-/// What a repair has done with a damaged token.
+/// The repair of a damaged token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repair {
     /// It had no record.
     Unlisted,
     Revoked,
-    /// Its record is JSON, or can be read by now.
-    Left,
+    /// Its record is JSON, or is readable now.
+    Kept,
 }
 
-/// Takes the damaged tokens of a user that have no record off the list, and revokes those whose record is not even JSON:
-/// they may have been revoked before, and an import must not bring them back. 1 read, and 2 for each token.
+/// Removes tokens without a record from the user's list, and revokes tokens whose record is not JSON. Such a token may
+/// have been revoked before, and an import must not bring it back. 1 read, and 2 for each token.
 pub(crate) fn repair(
     env: &Env,
     user_id: u64,
@@ -127,7 +127,7 @@ pub(crate) fn repair(
                 Repair::Unlisted
             }
             _ if replace_unreadable(env, &fingerprint, || revoked(env, user_id).map(Some))? => Repair::Revoked,
-            _ => Repair::Left,
+            _ => Repair::Kept,
         };
         repaired.push((id, *damage, repair));
     }
@@ -139,7 +139,7 @@ pub(crate) fn repair(
     Ok(repaired)
 }
 
-/// The record of a revoked token of which only its user is known.
+/// The record of a revoked token of which only the user is known.
 fn revoked(env: &Env, user_id: u64) -> Result<TokenRecord, StoreError> {
     let (name, scopes) = ("could not be read".to_owned(), Vec::new());
     issued::record(env, Token { subject: Subject::User(user_id), name, scopes, expires_at: None, revoked: true })

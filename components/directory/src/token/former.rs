@@ -1,7 +1,7 @@
 //! The tokens of deleted users.
 
-use super::issued::holder;
-use super::last_use::forget_use;
+use super::issued::owner_incarnation;
+use super::last_use::delete_use;
 use super::list::{migrate, read};
 use crate::model::token::{Fingerprint, Subject, Token};
 use crate::store::{self, Key, TokenRecord, UserTokensRecord};
@@ -9,15 +9,15 @@ use kit::Env;
 use kit::store::StoreError;
 use std::collections::BTreeSet;
 
-/// How many tokens are deleted before they are taken off the list.
-const STEP: usize = 500;
+/// The number of tokens that are deleted before their entries are removed.
+const STEP_TOKENS: usize = 500;
 
-/// Deletes the personal tokens of a deleted user, with their last uses, and takes them off the list, in steps, so that
-/// a deletion that broke off can be repeated. Until then they are refused, because a token's user is read on every
-/// request. Nothing happens if another user has the id by now. A token that cannot be read stays, for a repair.
+/// Deletes the personal tokens of a deleted user, with their last uses and entries. It works in steps, so an
+/// interrupted deletion can be repeated. Until then the tokens are refused, because every request reads its token's
+/// user. If another user has the id now, nothing is deleted. An unreadable token stays for a repair.
 ///
-/// The list itself stays with the last number, so that the id of a token does not name one of the next user. 2 reads;
-/// for each token 2, a swap and 2 deletions.
+/// The list itself stays with the last number, so that the next user's tokens get other ids. 2 reads; for each token 2,
+/// a swap and 2 deletions.
 pub(crate) fn delete_of_former(env: &Env, user_id: u64) -> Result<(), StoreError> {
     match migrate(env) {
         // Another token of an earlier build is damaged.
@@ -26,7 +26,7 @@ pub(crate) fn delete_of_former(env: &Env, user_id: u64) -> Result<(), StoreError
     }
     let listed: Vec<(u64, String)> =
         read(env, user_id)?.tokens.into_iter().map(|(number, entry)| (number, entry.fingerprint)).collect();
-    for step in listed.chunks(STEP) {
+    for step in listed.chunks(STEP_TOKENS) {
         let mut found = Vec::new();
         for (number, hex) in step {
             let Some(fingerprint) = Fingerprint::from_hex(hex) else { continue };
@@ -35,8 +35,8 @@ pub(crate) fn delete_of_former(env: &Env, user_id: u64) -> Result<(), StoreError
                 record => found.push((*number, fingerprint, record?)),
             }
         }
-        // Read after the records: those that were found are of no later user than the deleted one.
-        if holder(env, user_id)?.is_some() {
+        // Read after the records, so the records found do not belong to a later user.
+        if owner_incarnation(env, user_id)?.is_some() {
             return Ok(());
         }
         for (_, fingerprint, record) in &found {
@@ -52,7 +52,7 @@ pub(crate) fn delete_of_former(env: &Env, user_id: u64) -> Result<(), StoreError
     Ok(())
 }
 
-/// Deletes a token with this record and its last use, unless it is another user's by now.
+/// Deletes a token with this record and its last use, unless it now belongs to another user.
 fn delete(env: &Env, user_id: u64, fingerprint: &Fingerprint, record: Option<&TokenRecord>) -> Result<(), StoreError> {
     if let Some(record) = record {
         if Token::from(record.clone()).subject != Subject::User(user_id) {
@@ -62,7 +62,7 @@ fn delete(env: &Env, user_id: u64, fingerprint: &Fingerprint, record: Option<&To
         store::delete_if(env, &key, |current: &TokenRecord| current.is_of_same(record))
             .map_err(|error| key.redact(error))?;
     }
-    forget_use(env, fingerprint)
+    delete_use(env, fingerprint)
 }
 
 #[cfg(test)]
@@ -134,7 +134,7 @@ mod tests {
         let record = store.get(&keys_of("one")[0]).unwrap().unwrap();
         let mut tokens = read(&env, 2).unwrap();
         let entry = tokens.tokens[&1].clone();
-        for number in 4..2 * STEP as u64 {
+        for number in 4..2 * STEP_TOKENS as u64 {
             let fingerprint = fingerprint(&number.to_string());
             tokens.tokens.insert(number, UserTokenRecord { fingerprint: fingerprint.to_hex(), ..entry.clone() });
             store.set(&Key::Token(&fingerprint).text(), &record).unwrap();

@@ -1,5 +1,5 @@
-//! Tokens with the incarnations that they were made for: of several users, groups or projects that had an id one after
-//! another, a token belongs to the one that had it then.
+//! Tokens with the incarnations that they were issued to. If several users, groups or projects have had an id, a token
+//! belongs to the incarnation at the time of issue.
 
 use crate::member::Source;
 use crate::model::incarnation::Incarnation;
@@ -14,13 +14,13 @@ pub(crate) struct IssuedToken {
     pub token: Token,
     /// The scopes of `token`, to be shared.
     pub scopes: Rc<[String]>,
-    /// The incarnation of the user, group or project that it was made for.
+    /// The incarnation of the user, group or project that the token was issued to.
     pub incarnation: Incarnation,
     /// The incarnation of a job's project.
     pub project_incarnation: Incarnation,
 }
 
-/// The token with this fingerprint, as it is now. 1 read; an instance decodes it once.
+/// The present token with this fingerprint. 1 read; an instance decodes it once.
 pub(crate) fn find_issued(env: &Env, fingerprint: &Fingerprint) -> Result<Option<Rc<IssuedToken>>, StoreError> {
     store::read_cached(env, &Key::Token(fingerprint), |record: TokenRecord| {
         let incarnation = record.incarnation.clone();
@@ -30,7 +30,7 @@ pub(crate) fn find_issued(env: &Env, fingerprint: &Fingerprint) -> Result<Option
     })
 }
 
-/// The record of a token for the user, group or project that has the id now. 1 read, 2 for a job.
+/// The record of a token for the present user, group or project with the id. 1 read, 2 for a job.
 pub(super) fn record(env: &Env, token: Token) -> Result<TokenRecord, StoreError> {
     let of_project = |id| incarnation(store::existence::<ProjectRecord>(env, &Key::Project(id)));
     let (incarnation, project_incarnation) = match token.subject {
@@ -46,13 +46,13 @@ pub(super) fn record(env: &Env, token: Token) -> Result<TokenRecord, StoreError>
     Ok(record)
 }
 
-/// The incarnation of the user who has this id now. 1 read.
+/// The incarnation of the present user with this id. 1 read.
 fn of_user(env: &Env, id: u64) -> Result<Incarnation, StoreError> {
     incarnation(store::existence::<UserRecord>(env, &Key::User(id)))
 }
 
-/// The incarnation whose tokens are those of the user with this id; none if the user is deleted. 1 read.
-pub(crate) fn holder(env: &Env, user_id: u64) -> Result<Option<Incarnation>, StoreError> {
+/// The incarnation that owns the tokens of this user id; `None` if the user is deleted. 1 read.
+pub(crate) fn owner_incarnation(env: &Env, user_id: u64) -> Result<Option<Incarnation>, StoreError> {
     Ok(match store::existence::<UserRecord>(env, &Key::User(user_id))? {
         Existence::Present(incarnation) => Some(incarnation),
         Existence::Unknown => Some(Incarnation::default()),
@@ -60,7 +60,7 @@ pub(crate) fn holder(env: &Env, user_id: u64) -> Result<Option<Incarnation>, Sto
     })
 }
 
-/// Neither the user nor the group or project need be known yet.
+/// A user, group or project without a record counts as the first incarnation, because it may be imported later.
 fn incarnation(existence: Result<Existence, StoreError>) -> Result<Incarnation, StoreError> {
     Ok(match existence? {
         Existence::Present(incarnation) => incarnation,

@@ -1,8 +1,8 @@
-//! When a token was used last, to within some minutes.
+//! The last use of a token, to within some minutes.
 //!
-//! Every area records uses, because a token is used everywhere; of the records of two areas the later
-//! one stays. An instance remembers what it recorded or read, so that it asks the store once in that
-//! time for each token, and most requests neither read nor write for it.
+//! Every area records uses, because a token is used everywhere; of two areas' records the later one stays. An instance
+//! caches the uses that it recorded or read. So it accesses the store once in that time for each token, and most
+//! requests need no access.
 
 use crate::model::token::{Fingerprint, PersonalToken};
 use kit::root::{self, Decision};
@@ -13,12 +13,11 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// The variable with the minutes within which a token's last use is recorded once; empty or 0: uses are
-/// not recorded.
+/// The variable with the minutes within which a token's last use is recorded once; empty or 0: uses are not recorded.
 pub const LAST_USE_MINUTES: &str = "token_last_use_minutes";
 
-/// The most tokens that an instance remembers.
-const MAX_REMEMBERED: usize = 10_000;
+/// The most tokens in an instance's cache.
+const MAX_CACHED: usize = 10_000;
 
 #[derive(Serialize, Deserialize)]
 struct LastUseRecord {
@@ -33,8 +32,8 @@ fn key(fingerprint: &str) -> String {
     format!("token-use/v1/{fingerprint}")
 }
 
-/// Records that a token is used now, unless that was recorded some minutes ago. A store that cannot
-/// record it does not stop the request.
+/// Records that a token is used now, unless a use was recorded some minutes ago. If the store cannot record it, the
+/// request continues.
 pub fn record_use(env: &Env, fingerprint: &Fingerprint) {
     let minutes = i64::try_from(env.variables.number(LAST_USE_MINUTES, 0)).unwrap_or(i64::MAX);
     if minutes == 0 {
@@ -57,29 +56,29 @@ pub fn record_use(env: &Env, fingerprint: &Fingerprint) {
         })
     });
     if let Err(StoreError::Corrupt { .. }) = recorded {
-        // The next use is recorded anew. If the record stays, the token has no last use.
+        // The next use is recorded again. If the record stays, the token has no last use.
         let _ = env.store.delete(&key);
     }
     let mut recent = recent.0.borrow_mut();
-    if recent.len() >= MAX_REMEMBERED {
+    if recent.len() >= MAX_CACHED {
         recent.clear();
     }
-    // After a failure it is tried again in some minutes, and not with each request.
+    // After a failure the next attempt is in some minutes, not with each request.
     recent.insert(*fingerprint.bytes(), recorded.unwrap_or(env.now));
 }
 
-/// Whether a use of the token was recorded, which then had a record. 1 read.
+/// Whether a use of the token was recorded. The token then had a record. 1 read.
 pub fn was_used(env: &Env, fingerprint: &Fingerprint) -> Result<bool, StoreError> {
     env.store.exists(&key(&fingerprint.to_hex()))
 }
 
-/// A token with its last use. 1 read.
+/// The token with its last use. 1 read.
 pub fn with_last_use(env: &Env, token: PersonalToken) -> Result<PersonalToken, StoreError> {
     Ok(PersonalToken { last_used_at: last_use(env, &token.fingerprint)?, ..token })
 }
 
-/// When a token was used last; `None` if no use was recorded. 1 read. Every area can write the record, so one that
-/// cannot be read is none: it must not keep a user's tokens from being listed and revoked.
+/// The last use of a token; `None` if no use was recorded. 1 read. Every area can write the record. So an unreadable
+/// record counts as absent, because it must not keep a user's tokens from being listed and revoked.
 pub(crate) fn last_use(env: &Env, fingerprint: &Fingerprint) -> Result<Option<Timestamp>, StoreError> {
     match root::read::<LastUseRecord>(&*env.store, &key(&fingerprint.to_hex())) {
         Err(StoreError::Corrupt { .. }) => Ok(None),
@@ -87,8 +86,8 @@ pub(crate) fn last_use(env: &Env, fingerprint: &Fingerprint) -> Result<Option<Ti
     }
 }
 
-/// Forgets when a deleted token was used last. An area that is about to record a use may leave the record of it.
-pub(super) fn forget_use(env: &Env, fingerprint: &Fingerprint) -> Result<(), StoreError> {
+/// Deletes the last use of a deleted token. An area that is recording a use may leave a record.
+pub(super) fn delete_use(env: &Env, fingerprint: &Fingerprint) -> Result<(), StoreError> {
     let key = key(&fingerprint.to_hex());
     env.store.delete(&root::counter(&key))?;
     env.store.delete(&key)

@@ -14,7 +14,7 @@ use std::rc::Rc;
 /// The most personal tokens of a user for whom another one is created. An import is not bounded.
 pub const MAX_TOKENS: usize = 5000;
 
-/// How many tokens [`migrate`] lists before it records how far it is.
+/// The number of tokens that [`migrate`] lists before it records its progress.
 const MIGRATION_STEP: usize = 1000;
 
 /// A personal token to be created.
@@ -25,8 +25,8 @@ pub struct NewPersonalToken {
     pub expires_at: Option<Timestamp>,
 }
 
-/// Creates a personal token. A user with [`MAX_TOKENS`] loses the oldest one that is expired, revoked, or of a former
-/// user with the id; `None` if there is none.
+/// Creates a personal token. A user with [`MAX_TOKENS`] loses the oldest token that is expired, revoked, or of a former
+/// user with the id. `None` if the user has no such token.
 pub fn create(
     env: &Env,
     user_id: u64,
@@ -54,7 +54,7 @@ pub fn create(
 pub fn by_id(env: &Env, id: TokenId) -> Result<Option<PersonalToken>, StoreError> {
     migrate(env)?;
     match read(env, id.user_id)?.tokens.get(&id.number) {
-        Some(entry) => resolve_held(env, id, entry),
+        Some(entry) => resolve_with_last_use(env, id, entry),
         None => Ok(None),
     }
 }
@@ -65,12 +65,12 @@ pub fn by_fingerprint(env: &Env, fingerprint: &Fingerprint) -> Result<Option<Per
     let Some(Token { subject: Subject::User(user_id), .. }) = find(env, fingerprint)? else { return Ok(None) };
     let hex = fingerprint.to_hex();
     match read(env, user_id)?.tokens.iter().find(|(_, entry)| entry.fingerprint == hex) {
-        Some((number, entry)) => resolve_held(env, TokenId::new(user_id, *number), entry),
+        Some((number, entry)) => resolve_with_last_use(env, TokenId::new(user_id, *number), entry),
         None => Ok(None),
     }
 }
 
-/// Lists a token among its user's, if it is not, and returns its id.
+/// Adds a token to its user's list, if it is not listed, and returns its id.
 pub(super) fn add(
     env: &Env,
     user_id: u64,
@@ -96,12 +96,12 @@ pub(super) fn delete(env: &Env, fingerprint: &Fingerprint) -> Result<(), StoreEr
     })
 }
 
-/// 1 read.
+/// The list of a user's tokens. 1 read.
 pub(super) fn read(env: &Env, user_id: u64) -> Result<UserTokensRecord, StoreError> {
     Ok(store::read::<UserTokensRecord>(env, &Key::UserTokens(user_id))?.unwrap_or_default())
 }
 
-/// The ids of those entries that are listed now.
+/// Lists these entries and returns the ids of the entries that are listed now.
 fn add_all(env: &Env, user_id: u64, entries: &[UserTokenRecord]) -> Result<Vec<TokenId>, StoreError> {
     let mut ids = Vec::new();
     store::update(env, &Key::UserTokens(user_id), |current: Option<UserTokensRecord>| {
@@ -127,28 +127,28 @@ fn add_all(env: &Env, user_id: u64, entries: &[UserTokenRecord]) -> Result<Vec<T
     Ok(ids)
 }
 
-/// The first number after the last one that was given which no token has, from 1 again after the highest: the id of a
-/// token that is deleted names another one only after about a million others.
+/// The first free number after the last one, starting again from 1 after the highest. So a deleted token's id is used
+/// again only after about a million others.
 fn free_number(tokens: &UserTokensRecord) -> Option<u64> {
     (tokens.last + 1..=TokenId::MAX_NUMBER).chain(1..=tokens.last).find(|number| !tokens.tokens.contains_key(number))
 }
 
-/// The tokens in the order in which [`free_number`] has given their numbers, those of the last round at the end.
+/// The tokens in the order in which [`free_number`] gave their numbers, the last round at the end.
 pub(super) fn by_age(tokens: &UserTokensRecord) -> impl Iterator<Item = &UserTokenRecord> {
     let before_the_last_round = tokens.tokens.range(tokens.last.saturating_add(1)..);
     before_the_last_round.chain(tokens.tokens.range(..=tokens.last)).map(|(_, entry)| entry)
 }
 
-/// Whether a user may have another token, after the oldest inactive one is deleted if need be.
+/// Whether a user may have another token, after the oldest inactive one is deleted if necessary.
 fn make_room(env: &Env, user_id: u64) -> Result<bool, StoreError> {
     let tokens = read(env, user_id)?;
     if tokens.tokens.len() < MAX_TOKENS {
         return Ok(true);
     }
-    let owner = issued::holder(env, user_id)?;
+    let owner = issued::owner_incarnation(env, user_id)?;
     for entry in by_age(&tokens) {
         let Some(fingerprint) = Fingerprint::from_hex(&entry.fingerprint) else { continue };
-        // An entry whose token has no record yet may be that of another request.
+        // An entry whose token has no record yet may belong to another request.
         let Some(issued) = issued::find_issued(env, &fingerprint)? else { continue };
         let is_own = issued.token.subject == Subject::User(user_id);
         if is_own && (Some(&issued.incarnation) != owner.as_ref() || !issued.token.is_active(env.now)) {
@@ -160,12 +160,12 @@ fn make_room(env: &Env, user_id: u64) -> Result<bool, StoreError> {
 }
 
 /// The token of an entry with its last use.
-fn resolve_held(env: &Env, id: TokenId, entry: &UserTokenRecord) -> Result<Option<PersonalToken>, StoreError> {
-    let Some(owner) = issued::holder(env, id.user_id)? else { return Ok(None) };
+fn resolve_with_last_use(env: &Env, id: TokenId, entry: &UserTokenRecord) -> Result<Option<PersonalToken>, StoreError> {
+    let Some(owner) = issued::owner_incarnation(env, id.user_id)? else { return Ok(None) };
     resolve(env, id, &owner, entry)?.map(|token| with_last_use(env, token)).transpose()
 }
 
-/// The token of an entry without its last use, unless it has no record or belongs to another user by now. 1 read.
+/// The token of an entry without its last use; `None` if it has no record or belongs to another user. 1 read.
 pub(super) fn resolve(
     env: &Env,
     id: TokenId,
@@ -176,7 +176,7 @@ pub(super) fn resolve(
     let is_theirs =
         |issued: &Rc<IssuedToken>| issued.token.subject == Subject::User(id.user_id) && issued.incarnation == *owner;
     let found = issued::find_issued(env, &fingerprint).map_err(|error| match error {
-        // The key of a token is not logged, and a list has many.
+        // The key of a token is not logged, and a list has many tokens.
         StoreError::Corrupt { key, why } => {
             StoreError::Corrupt { key, why: format!("it is token {}: {why}", id.get()) }
         }
@@ -188,8 +188,8 @@ pub(super) fn resolve(
     Ok(Some(PersonalToken { id, token, description, created_at, last_used_at: None, fingerprint }))
 }
 
-/// Lists the tokens that were stored before lists existed. It is done once for a store, in steps, and
-/// goes on where an interrupted one ended. 1 read when it is done.
+/// Lists the tokens that were stored before lists existed. This happens once for a store, in steps, and continues after
+/// an interruption. 1 read when it is done.
 pub(super) fn migrate(env: &Env) -> Result<(), StoreError> {
     loop {
         let migration = store::read::<TokenMigrationRecord>(env, &Key::TokenMigration)?.unwrap_or_default();

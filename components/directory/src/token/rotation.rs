@@ -1,4 +1,4 @@
-//! Rotation: a new token in place of one that is revoked.
+//! Rotation: a new token replaces a token, which is revoked.
 
 use super::list::{self, NewPersonalToken};
 use super::lookup;
@@ -10,13 +10,13 @@ use kit::{Env, Timestamp};
 /// The outcome of a rotation.
 pub enum Rotation {
     Done(PersonalToken),
-    /// The old token is revoked already. Of two rotations at the same time, one succeeds.
+    /// The old token is already revoked. If two rotations run at the same time, one succeeds.
     AlreadyRevoked,
     /// The user has [`list::MAX_TOKENS`] active tokens.
     TooManyTokens,
 }
 
-/// Makes a token with the name, description and scopes of `old`, and revokes `old`.
+/// Creates a token with the name, description and scopes of `old`, and revokes `old`.
 pub fn rotate(
     env: &Env,
     old: &PersonalToken,
@@ -32,7 +32,7 @@ pub fn rotate(
         scopes: old.token.scopes.clone(),
         expires_at: Some(expires_at),
     };
-    // The new token comes first: a request that breaks off leaves its owner with the old one.
+    // The new token comes first: an interrupted request leaves the owner the old one.
     let Some(new) = list::create(env, old.id.user_id, fingerprint, new)? else { return Ok(Rotation::TooManyTokens) };
     let key = Key::Token(&old.fingerprint);
     let mut is_ours = false;
@@ -54,14 +54,13 @@ pub fn rotate(
     Ok(Rotation::AlreadyRevoked)
 }
 
-/// If this token is revoked, revokes the token that replaced it in a rotation, and in turn the successors of that. If a
-/// rotated token is presented for another rotation, two clients have it, and the server cannot tell which of them is
-/// the owner.
+/// If this token is revoked, revokes its successor in a rotation, and so on. When a rotated token is presented for
+/// another rotation, two clients have it, and the server cannot know the owner.
 pub fn revoke_successors(env: &Env, fingerprint: &Fingerprint) -> Result<(), StoreError> {
     let Some(mut token) = list::by_fingerprint(env, fingerprint)? else { return Ok(()) };
     while token.token.revoked {
         let record = store::read::<TokenRecord>(env, &Key::Token(&token.fingerprint))?;
-        // A successor has a higher number, so that the chain ends.
+        // A successor has a higher number, so the chain ends.
         let next = record.and_then(|record| record.rotated_to).filter(|number| *number > token.id.number);
         let Some(number) = next else { return Ok(()) };
         let Some(successor) = list::by_id(env, TokenId::new(token.id.user_id, number))? else { return Ok(()) };

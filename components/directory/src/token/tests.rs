@@ -30,7 +30,7 @@ fn rotated(env: &Env, old: &PersonalToken, text: &str) -> Option<PersonalToken> 
     }
 }
 
-/// An administrator who repeats an import does not mean to bring back a leaked token.
+/// An administrator who repeats an import does not intend to bring back a leaked token.
 #[test]
 fn a_revoked_token_stays_revoked_unless_it_is_said_otherwise() {
     let env = forge();
@@ -190,7 +190,7 @@ fn a_user_with_the_most_tokens_loses_the_oldest_that_is_of_no_use() {
     assert!(create(&env, 2, &fingerprint("x"), new("x")).unwrap().is_some());
     let is_present = |text: &str| find(&env, &fingerprint(text)).unwrap().is_some();
     assert_eq!((is_present("t7"), is_present("t9"), names(&env, 2).len()), (false, true, MAX_TOKENS));
-    // Tokens of a deleted user are not in the way of the next one with the id.
+    // Tokens of a deleted user do not count for the next user with the id.
     crate::user::delete(&env, 2).unwrap();
     assert_eq!(names(&env, 2), [""; 0]);
     crate::user::save(&env, crate::testing::new_user(2, "next")).unwrap();

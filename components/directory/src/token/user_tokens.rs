@@ -1,4 +1,4 @@
-//! The personal tokens of whole users, for lists. A list that ends early does not read the tokens behind its end.
+//! The personal tokens of whole users, for lists. A list that ends early does not read further tokens.
 
 use super::{issued, list};
 use crate::model::incarnation::Incarnation;
@@ -8,8 +8,8 @@ use kit::Env;
 use kit::store::StoreError;
 use std::collections::BTreeMap;
 
-/// A user's personal tokens, by id, expired and revoked ones included, without their last uses. 3 reads, and 1 for
-/// each.
+/// A user's personal tokens, by id, including expired and revoked ones, without last uses. 3 reads, and 1 for each
+/// token.
 pub fn of_user(env: &Env, user_id: u64) -> Result<Vec<PersonalToken>, StoreError> {
     let tokens = PersonalTokens::open(env)?.of_user(user_id)?;
     tokens.ids().filter_map(|id| tokens.find(env, id).transpose()).collect()
@@ -25,10 +25,10 @@ impl<'a> PersonalTokens<'a> {
         Ok(PersonalTokens(env))
     }
 
-    /// The ids of a user's tokens, whose records are not read yet. 1 read, and 1 more if there are any.
+    /// The ids of a user's tokens, without their records. 1 read, and 1 more if the list has entries.
     pub fn of_user(&self, user_id: u64) -> Result<UserTokens, StoreError> {
         let mut entries = list::read(self.0, user_id)?.tokens;
-        let owner = if entries.is_empty() { None } else { issued::holder(self.0, user_id)? };
+        let owner = if entries.is_empty() { None } else { issued::owner_incarnation(self.0, user_id)? };
         if owner.is_none() {
             entries.clear();
         }
@@ -36,7 +36,7 @@ impl<'a> PersonalTokens<'a> {
     }
 }
 
-/// The personal tokens that a user's list names.
+/// The personal tokens in a user's list.
 pub struct UserTokens {
     user_id: u64,
     owner: Incarnation,
@@ -44,13 +44,12 @@ pub struct UserTokens {
 }
 
 impl UserTokens {
-    /// In ascending order.
+    /// The ids in ascending order.
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = TokenId> {
         self.entries.keys().map(|number| TokenId::new(self.user_id, *number))
     }
 
-    /// One of the tokens, without its last use; `None` if its record is absent or belongs to another user by now. 1
-    /// read.
+    /// A token of the list, without its last use; `None` if its record is absent or belongs to another user. 1 read.
     pub fn find(&self, env: &Env, id: TokenId) -> Result<Option<PersonalToken>, StoreError> {
         match self.entries.get(&id.number) {
             Some(entry) => list::resolve(env, id, &self.owner, entry),

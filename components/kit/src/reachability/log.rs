@@ -26,6 +26,7 @@ pub struct MarkLog<'a> {
 }
 
 impl<'a> MarkLog<'a> {
+    /// The log of `run`, which may be empty.
     pub fn open(env: &'a Env, layout: &KeyLayout, run: &str) -> Self {
         MarkLog { store: &*env.store, prefix: format!("{}{run}/log/", layout.marks) }
     }
@@ -106,6 +107,7 @@ impl<'a> MarkLog<'a> {
         Ok(())
     }
 
+    /// Deletes the blobs of the log.
     pub fn delete(&self) -> Result<(), StoreError> {
         loop {
             let page = self.list("", LIST_PAGE)?;

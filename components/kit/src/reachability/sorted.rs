@@ -1,5 +1,5 @@
-//! The sorted marks of a run. A sweep reads its keys in about the same order. So it reads each mark about once and
-//! keeps few marks in memory.
+//! The sorted marks of a run. A sweep has keys in about the same order, so it reads each mark about once and keeps few
+//! in memory.
 //!
 //! The mark log is sorted batch by batch. A batch consists of pages of sorted marks and an index. The index has the
 //! first mark of each page and the id of the previous batch. Pages and indexes have new ids, so a repeated step changes
@@ -45,6 +45,7 @@ pub struct SortedPart {
 }
 
 impl<'a> SortedMarks<'a> {
+    /// The sorted marks of `run`.
     pub fn open(env: &'a Env, layout: &KeyLayout, run: &str) -> Self {
         SortedMarks { env, prefix: format!("{}{run}/sorted/", layout.marks) }
     }

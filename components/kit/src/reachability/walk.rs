@@ -93,8 +93,8 @@ fn visit_blobs(
     visitor: &mut Visitor,
 ) -> Result<Progress, StepError> {
     let keys = log.keys()?;
-    // Fewer log blobs than were counted mean that marks are lost. More are left by a repeated step, and some of them
-    // may sort before the cursor.
+    // Fewer log blobs than were counted mean that marks are lost. A repeated step leaves more, perhaps before the
+    // cursor.
     if keys.len() as u64 != written {
         return Err(StepError::Cursor);
     }

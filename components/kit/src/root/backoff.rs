@@ -16,6 +16,7 @@ pub struct Backoff<'a> {
 }
 
 impl<'a> Backoff<'a> {
+    /// A backoff whose first pause is about 3 ms.
     pub fn new(env: &'a Env) -> Self {
         Backoff { env, next: FIRST }
     }

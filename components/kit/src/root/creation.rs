@@ -79,7 +79,6 @@ enum State {
     Claimed { term: i64, increment: Increment },
 }
 
-/// An increment of the counter.
 #[derive(Clone, Copy)]
 struct Increment {
     /// When it was sent, in milliseconds.

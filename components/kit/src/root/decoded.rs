@@ -14,7 +14,6 @@ const SIZE_PER_BYTE: usize = 4;
 /// The size of an entry beyond its bytes and its value, in bytes.
 const OVERHEAD: usize = 256;
 
-/// A value, and the bytes that it was decoded from.
 struct DecodedValue<T> {
     bytes: Vec<u8>,
     value: Rc<T>,

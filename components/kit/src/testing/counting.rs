@@ -14,14 +14,17 @@ pub struct CountingStore {
 }
 
 impl CountingStore {
+    /// Counts from 0.
     pub fn over(inner: MemoryStore) -> Self {
         CountingStore { inner, operations: Rc::default(), bytes: Rc::default() }
     }
 
+    /// The number of operations, including swaps and reads of expected values.
     pub fn operations(&self) -> u64 {
         self.operations.get()
     }
 
+    /// The bytes of values and listed keys.
     pub fn bytes(&self) -> u64 {
         self.bytes.get()
     }

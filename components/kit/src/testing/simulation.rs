@@ -54,7 +54,6 @@ struct State {
     /// Microseconds since [`NOW`].
     now: u64,
     rng: fastrand::Rng,
-    /// The versions of each key.
     records: BTreeMap<String, Vec<Version>>,
     turns: BTreeSet<Turn>,
     next: u64,
@@ -64,6 +63,7 @@ struct State {
 }
 
 impl Simulation {
+    /// An empty store. Equal seeds give equal runs.
     pub fn new(seed: u64, behaviour: Behaviour) -> Self {
         let state = State {
             now: 0,

@@ -43,7 +43,6 @@ impl BodyWriter {
         left.is_empty()
     }
 
-    /// Ends the body.
     pub async fn finish(self, end: BodyEnd) {
         drop(self.stream);
         let _ = self.end.write(end).await;

@@ -1,13 +1,11 @@
 //! The by-value handler: converts requests and responses, and sends an area's outbound requests by value.
 //!
-//! An area's handler is one future. The call that starts it may not wait, and polls it once, which answers most
-//! requests. Otherwise the future is suspended. A later call, which may wait, resumes it: at once, or with the response
-//! to an exchange.
+//! An area's handler is one future. If it makes an exchange, the future is suspended. The call that brings the response
+//! resumes it.
 
 use super::bindings::exports::hexad::platform::by_value_handler as wit;
 use super::http::{PIECE, complete_fields, with_body};
 use super::outbound::{Budget, Network, chunks, failure, nanoseconds};
-use super::waiting;
 use crate::body::{Body, Chunk, HeldBody};
 use crate::field_lines::{RequestHead, field_lines, parse_fields, request_head};
 use crate::kept_bodies::{KeptBodies, Transfer};
@@ -25,7 +23,7 @@ use std::any::Any;
 use std::cell::{Cell, LazyCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 /// The result of a call by value, as the host expects it.
@@ -44,40 +42,26 @@ pub fn incoming(request: wit::Request) -> Result<Request, ErrorCode> {
     Ok(Request { origin, headers, body, ..Request::new(method, target) })
 }
 
-/// Converts a response with an empty body, or with a whole body of at most one piece. Returns any other response. The
-/// host keeps the bodies in `kept`.
-fn buffered(response: Response, head_only: bool, kept: wit::KeptBodies) -> Result<wit::Response, Response> {
-    let (body, number) = match response.body {
-        _ if head_only => (Vec::new(), None),
-        Body::Empty => (Vec::new(), None),
-        Body::Full(bytes) if bytes.len() <= PIECE => match KEPT.with(|bodies| bodies.transfer(&bytes, kept)) {
-            Transfer::Bytes => (bytes.into(), None),
-            Transfer::Keep(number) => (bytes.into(), Some(number)),
-            Transfer::Kept(number) => (Vec::new(), Some(number)),
-        },
-        body => return Err(Response { body, ..response }),
-    };
-    Ok(wit::Response {
-        status: response.status.as_u16(),
-        fields: field_lines(&response.headers),
-        body,
-        kept: number,
-        rest: None,
-    })
-}
-
-/// Converts a response whose body is incomplete or takes more than one piece. If the host holds the body, the host gets
-/// it back; otherwise a task writes it.
-fn streamed(response: Response) -> ByValueResult {
+/// Converts a response. The host keeps the bodies in `kept`. If the body is incomplete or takes more than one piece, a
+/// task writes it. If the host holds the body, the host gets it back.
+fn outgoing(mut response: Response, head_only: bool, kept: wit::KeptBodies) -> ByValueResult {
+    complete_fields(&mut response, head_only);
     let (status, fields) = (response.status.as_u16(), field_lines(&response.headers));
-    let (body, rest) = match response.body {
+    let (body, number, rest) = match response.body {
+        _ if head_only => (Vec::new(), None, None),
+        Body::Empty => (Vec::new(), None, None),
+        Body::Full(bytes) if bytes.len() <= PIECE => match KEPT.with(|bodies| bodies.transfer(&bytes, kept)) {
+            Transfer::Bytes => (bytes.into(), None, None),
+            Transfer::Keep(number) => (bytes.into(), Some(number), None),
+            Transfer::Kept(number) => (Vec::new(), Some(number), None),
+        },
         Body::Held(beginning, held) => match (held as Box<dyn Any>).downcast::<Rest>() {
-            Ok(rest) => (beginning.into(), rest.response),
+            Ok(rest) => (beginning.into(), None, Some(rest.response)),
             Err(_) => return Err(ErrorCode::InternalError(Some("a body of another host".into()))),
         },
-        body => (Vec::new(), with_body(Fields::new(), body)),
+        body => (Vec::new(), None, Some(with_body(Fields::new(), body))),
     };
-    Ok(wit::Outcome::Response(wit::Response { status, fields, body, kept: None, rest: Some(rest) }))
+    Ok(wit::Outcome::Response(wit::Response { status, fields, body, kept: number, rest }))
 }
 
 /// The client of one request that is handled by value. The handler's first request is an exchange, which the host sends
@@ -119,23 +103,16 @@ struct PendingHandler {
     began: u64,
 }
 
-/// The state between two calls.
-enum Suspended {
-    Handler(PendingHandler),
-    /// A response whose body has not been written.
-    Response(Response),
-}
-
 thread_local! {
-    /// By continuation.
-    static SUSPENDED: RefCell<HashMap<u64, Suspended>> = RefCell::default();
+    /// The handlers that wait for their exchange, by continuation.
+    static SUSPENDED: RefCell<HashMap<u64, PendingHandler>> = RefCell::default();
     static NEXT: Cell<u64> = const { Cell::new(0) };
     /// The bodies that the host was asked to keep.
     static KEPT: KeptBodies = KeptBodies::default();
 }
 
-/// Starts to handle a request. `handle` gets the client of the request's exchange.
-pub fn handle<F>(
+/// Begins to handle a request. `handle` gets the client of the request's exchange.
+pub async fn begin<F>(
     request: wit::Request,
     kept: wit::KeptBodies,
     handle: impl FnOnce(Exchanges, Request) -> F,
@@ -148,71 +125,38 @@ where
     let exchanges = Exchanges::default();
     let exchange = exchanges.0.clone();
     let response = Box::pin(handle(exchanges, request));
-    let mut pending = PendingHandler { response, exchange, head_only, kept, total: Duration::ZERO, began: 0 };
-    let mut cx = Context::from_waker(Waker::noop());
-    match waiting::without(|| pending.poll(&mut cx)) {
-        Poll::Ready(Polled::Response(response)) => {
-            let unfinished = |response| Ok(wit::Outcome::Unfinished(suspend(Suspended::Response(response))));
-            buffered(response, head_only, kept).map(wit::Outcome::Response).or_else(unfinished)
-        }
-        Poll::Ready(Polled::Exchange(request)) => Ok(wit::Outcome::Exchange(pending.exchange(request))),
-        Poll::Pending => Ok(wit::Outcome::Unfinished(suspend(Suspended::Handler(pending)))),
-    }
+    PendingHandler { response, exchange, head_only, kept, total: Duration::ZERO, began: 0 }.run().await
 }
 
-/// Resumes a suspended request.
-pub async fn go_on(continuation: u64, response: Option<Result<wit::Response, ErrorCode>>) -> ByValueResult {
+/// Resumes the handler that waits for this response.
+pub async fn go_on(continuation: u64, response: Result<wit::Response, ErrorCode>) -> ByValueResult {
     let suspended = SUSPENDED.with_borrow_mut(|suspended| suspended.remove(&continuation));
-    let mut pending = match suspended {
-        Some(Suspended::Handler(pending)) => pending,
-        Some(Suspended::Response(response)) => return streamed(response),
-        None => return Err(ErrorCode::InternalError(Some("nothing is left to do for this request".into()))),
-    };
-    if let Some(response) = response {
-        let response = response.map_err(failure).and_then(|response| pending.received(response));
-        pending.exchange.response.set(Some(response));
-    }
-    match future::poll_fn(|cx| pending.poll(cx)).await {
-        Polled::Response(response) => {
-            buffered(response, pending.head_only, pending.kept).map(wit::Outcome::Response).or_else(streamed)
-        }
-        Polled::Exchange(request) => Ok(wit::Outcome::Exchange(pending.exchange(request))),
-    }
-}
-
-/// Returns the continuation.
-fn suspend(suspended: Suspended) -> u64 {
-    let continuation = NEXT.replace(NEXT.get().wrapping_add(1));
-    SUSPENDED.with_borrow_mut(|all| all.insert(continuation, suspended));
-    continuation
-}
-
-/// The outcome of a poll.
-enum Polled {
-    Response(Response),
-    Exchange(OutboundRequest),
+    let pending =
+        suspended.ok_or_else(|| ErrorCode::InternalError(Some("no request waits for this response".into())))?;
+    let response = response.map_err(failure).and_then(|response| pending.received(response));
+    pending.exchange.response.set(Some(response));
+    pending.run().await
 }
 
 impl PendingHandler {
     /// Runs the handler until it responds, or asks for an exchange.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Polled> {
-        match self.response.as_mut().poll(cx) {
-            Poll::Ready(mut response) => {
-                complete_fields(&mut response, self.head_only);
-                Poll::Ready(Polled::Response(response))
-            }
-            Poll::Pending => match self.exchange.request.take() {
-                Some(request) => Poll::Ready(Polled::Exchange(request)),
-                None => Poll::Pending,
-            },
+    async fn run(mut self) -> ByValueResult {
+        let next = future::poll_fn(|cx| match self.response.as_mut().poll(cx) {
+            Poll::Ready(response) => Poll::Ready(Ok(response)),
+            Poll::Pending => self.exchange.request.take().map_or(Poll::Pending, |request| Poll::Ready(Err(request))),
+        });
+        match next.await {
+            Ok(response) => outgoing(response, self.head_only, self.kept),
+            Err(request) => Ok(wit::Outcome::Exchange(self.suspend(request))),
         }
     }
 
     /// Suspends the handler until the response to `request` arrives.
-    fn exchange(mut self, request: OutboundRequest) -> wit::Exchange {
+    fn suspend(mut self, request: OutboundRequest) -> wit::Exchange {
         let OutboundRequest { method, url, headers, body, timeouts } = request;
         (self.total, self.began) = (timeouts.total, monotonic_clock::now());
-        let continuation = suspend(Suspended::Handler(self));
+        let continuation = NEXT.replace(NEXT.get().wrapping_add(1));
+        SUSPENDED.with_borrow_mut(|suspended| suspended.insert(continuation, self));
         wit::Exchange {
             request: wit::Request { head: request_head(&method, &url, &headers), body: body.into() },
             timeouts: wit::Timeouts {

@@ -21,8 +21,8 @@ pub type HandlerResult = Result<types::Response, ErrorCode>;
 const READ: usize = 64 << 10;
 
 /// The most bytes of a response body that the host is given at once. The copy of a piece is still in the processor's
-/// cache when it is sent. A file of usual size fits in one piece, because each piece costs as much as the rest of a
-/// small response.
+/// cache when it is sent. A usual file fits in one piece, because each piece costs as much as the rest of a small
+/// response.
 pub const PIECE: usize = 128 << 10;
 
 /// Converts a request. Its body is read lazily.

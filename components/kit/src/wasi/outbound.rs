@@ -1,6 +1,5 @@
 //! The outbound port over `wasi:http/client`.
 
-use super::waiting;
 use crate::body::{Body, BodyError, Chunk};
 use crate::outbound::{Client, OutboundError, OutboundRequest, OutboundResponse, Timeouts};
 use bytes::Bytes;
@@ -26,7 +25,6 @@ pub struct Network;
 impl Client for Network {
     fn send(&self, call: OutboundRequest) -> LocalBoxFuture<'static, Result<OutboundResponse, OutboundError>> {
         Box::pin(async move {
-            waiting::allowed().await;
             let mut budget = Budget::new(call.timeouts.total);
             let request = request(call).map_err(|why| OutboundError::Other(why.into()))?;
             let answered = budget.spend(client::send(request)).await.ok_or(OutboundError::Timeout)?;

@@ -3,7 +3,7 @@
 use super::request::DirectoryRequest;
 use crate::group::{self, GroupFilter, GroupReader};
 use crate::text::TextIndex;
-use directory::catalog::{self, Catalog, Namespace};
+use directory::catalog::{self, Catalog, NamespaceView};
 use directory::namespace;
 use directory::path::Identifier;
 use directory::user::UserState;
@@ -40,7 +40,7 @@ pub fn list(request: &DirectoryRequest) -> Result<Response, Error> {
 pub fn below(request: &DirectoryRequest, id: &str, depth: Depth) -> Result<Response, Error> {
     let catalog = catalog::read(request.env)?;
     let (group, _) = find(request, &catalog, id)?;
-    respond(request, &catalog, SearchedTexts::Own, |namespace: Namespace| match depth {
+    respond(request, &catalog, SearchedTexts::Own, |namespace: NamespaceView| match depth {
         Depth::Children => namespace.parent().is_some_and(|parent| parent.row() == group.row()),
         Depth::All => namespace.lineage().skip(1).any(|above| above.row() == group.row()),
     })
@@ -62,7 +62,7 @@ pub fn find<'c>(
     request: &DirectoryRequest,
     catalog: &'c Catalog,
     id: &str,
-) -> Result<(Namespace<'c>, GroupReader), Error> {
+) -> Result<(NamespaceView<'c>, GroupReader), Error> {
     let id = match Identifier::parse(id) {
         Identifier::Id(id) => Some(id),
         Identifier::Path(path) => namespace::find_group(request.env, path)?.map(|group| group.id),
@@ -85,7 +85,7 @@ fn respond(
     request: &DirectoryRequest,
     catalog: &Catalog,
     searched: SearchedTexts,
-    is_candidate: impl Fn(Namespace) -> bool,
+    is_candidate: impl Fn(NamespaceView) -> bool,
 ) -> Result<Response, Error> {
     let checks = Validation::new(request.params);
     let filter = GroupFilter::check(request.params, &checks);
@@ -102,7 +102,7 @@ fn respond(
     }
     request.check_rows(catalog.namespaces().len())?;
     let reader = reader(request, catalog)?;
-    let candidates: Vec<Namespace> = match &filter.query {
+    let candidates: Vec<NamespaceView> = match &filter.query {
         Some(query) => {
             let rows = TextIndex::of(request.env, catalog).find(catalog, query, searched == SearchedTexts::Full);
             rows.iter().filter_map(|row| catalog.namespace_in_row(row)).collect()
@@ -110,18 +110,18 @@ fn respond(
         None => catalog.namespaces().collect(),
     };
     let is_listed =
-        |group: &Namespace| reader.may_read(*group) && is_candidate(*group) && filter.matches(*group, &reader);
-    let mut groups: Vec<Namespace> = candidates.into_iter().filter(is_listed).collect();
+        |group: &NamespaceView| reader.may_read(*group) && is_candidate(*group) && filter.matches(*group, &reader);
+    let mut groups: Vec<NamespaceView> = candidates.into_iter().filter(is_listed).collect();
     filter.sort(&mut groups);
     let url = request.url();
-    let render = |group: Namespace| Ok(Some(group::to_json(group, &url)));
+    let render = |group: NamespaceView| Ok(Some(group::to_json(group, &url)));
     if !is_keyset {
         return request.respond(page, &GroupFilter::PARAMETERS, &groups, render);
     }
     if let Some(after) = after.flatten() {
         groups.retain(|group| GroupFilter::name_sort_key(*group) > after);
     }
-    let cursor = |last: Namespace| GroupFilter::name_sort_key(last).to_cursor("name");
+    let cursor = |last: NamespaceView| GroupFilter::name_sort_key(last).to_cursor("name");
     let next = |last, has_more: bool| has_more.then(|| ("cursor", cursor(last)));
     request.respond_with_next(page, &GroupFilter::PARAMETERS, &groups, next, render)
 }

@@ -6,7 +6,7 @@ use crate::group;
 use crate::project::{self as view, ProjectFilter, ProjectReader};
 use directory::access;
 use directory::catalog::access_snapshot::AccessSnapshot;
-use directory::catalog::{self, Catalog, Namespace, Project};
+use directory::catalog::{self, Catalog, NamespaceView, ProjectView};
 use directory::project::{self, ProjectLookup};
 use directory::record_cache;
 use directory::redirect::Redirect;
@@ -35,21 +35,21 @@ pub fn of_group(request: &DirectoryRequest, id: &str) -> Result<Response, Error>
     let filter = Filter::check(request)?;
     let catalog = catalog::read(request.env)?;
     let (group, _) = groups::find(request, &catalog, id)?;
-    let below: Vec<Project> = match filter.projects.include_subgroups {
+    let below: Vec<ProjectView> = match filter.projects.include_subgroups {
         true => group.projects_below().collect(),
         false => group.projects().collect(),
     };
-    let above: Vec<Project> = match filter.projects.include_ancestor_groups {
-        true => group.lineage().skip(1).flat_map(Namespace::projects).collect(),
+    let above: Vec<ProjectView> = match filter.projects.include_ancestor_groups {
+        true => group.lineage().skip(1).flat_map(NamespaceView::projects).collect(),
         false => Vec::new(),
     };
-    let own: Vec<Project> = below.into_iter().chain(above).collect();
+    let own: Vec<ProjectView> = below.into_iter().chain(above).collect();
     let known: BTreeSet<u64> = own.iter().map(|project| project.id()).collect();
-    let is_shared = |project: &Project| {
+    let is_shared = |project: &ProjectView| {
         let current = |share: &directory::member::Share| share.expires_at.is_none_or(|end| request.env.now < end);
         project.shares().iter().any(|share| share.group_id == group.id() && current(share))
     };
-    let shared: Vec<Project> = match filter.projects.with_shared {
+    let shared: Vec<ProjectView> = match filter.projects.with_shared {
         true => {
             request.check_rows(catalog.projects().count())?;
             catalog.projects().filter(|project| !known.contains(&project.id()) && is_shared(project)).collect()
@@ -95,7 +95,7 @@ pub fn find<'c>(
     catalog: &'c Catalog,
     access: &AccessSnapshot,
     id: &str,
-) -> Result<(Project<'c>, project::Project), Error> {
+) -> Result<(ProjectView<'c>, project::Project), Error> {
     let not_found = || Error::not_found("Project");
     let (record, moved) = match project::find(request.env, id)? {
         ProjectLookup::Found(record) => (record, false),
@@ -111,7 +111,7 @@ pub fn find<'c>(
     Ok((project, record))
 }
 
-fn shares_to_json(request: &DirectoryRequest, catalog: &Catalog, project: Project) -> Result<Value, Error> {
+fn shares_to_json(request: &DirectoryRequest, catalog: &Catalog, project: ProjectView) -> Result<Value, Error> {
     let shares = project.shares();
     // Few projects invite a group. For other projects this saves the reads that find the readable groups.
     if shares.is_empty() {
@@ -189,7 +189,10 @@ fn default_branch(request: &DirectoryRequest, record: &project::Project) -> Resu
 
 /// The projects of a list whose merge requests the caller may read. 1 read for each project and each namespace above
 /// it. No reads if this instance has read their records since the last change of the catalog root.
-fn with_merge_requests<'c>(request: &DirectoryRequest, projects: Vec<Project<'c>>) -> Result<Vec<Project<'c>>, Error> {
+fn with_merge_requests<'c>(
+    request: &DirectoryRequest,
+    projects: Vec<ProjectView<'c>>,
+) -> Result<Vec<ProjectView<'c>>, Error> {
     if projects.len() > MAX_RECORDS {
         return Err(Error::bad_request("with_merge_requests_enabled needs a filter that leaves fewer projects"));
     }
@@ -210,13 +213,13 @@ fn respond(
     request: &DirectoryRequest,
     catalog: &Catalog,
     filter: &Filter,
-    candidates: Vec<Project>,
+    candidates: Vec<ProjectView>,
 ) -> Result<Response, Error> {
     request.check_rows(candidates.len())?;
     let reader = reader(request, catalog)?;
     let is_listed =
-        |project: &Project| reader.snapshot.may_read(*project) && filter.projects.matches(*project, &reader);
-    let mut projects: Vec<Project> = candidates.into_iter().filter(is_listed).collect();
+        |project: &ProjectView| reader.snapshot.may_read(*project) && filter.projects.matches(*project, &reader);
+    let mut projects: Vec<ProjectView> = candidates.into_iter().filter(is_listed).collect();
     if filter.projects.with_merge_requests {
         projects = with_merge_requests(request, projects)?;
     }
@@ -224,7 +227,7 @@ fn respond(
     let url = request.url();
     let (is_simple, creators) = (filter.projects.is_simple, Creators::default());
     let shows_details = view::shows_details(&reader, is_simple);
-    let render = |project: Project| {
+    let render = |project: ProjectView| {
         let Some(record) = project::by_id(request.env, project.id())? else { return Ok(None) };
         let creator_id = if shows_details { creators.id_of(request.env, &record)? } else { None };
         let default_branch = default_branch(request, &record)?;
@@ -232,7 +235,7 @@ fn respond(
     };
     if filter.is_keyset {
         // As in the reference service, an empty page has no link, and every other page has one.
-        let next = |last: Project, _| Some((filter.projects.next_page(), last.id().to_string()));
+        let next = |last: ProjectView, _| Some((filter.projects.next_page(), last.id().to_string()));
         return request.respond_with_next(filter.page, &ProjectFilter::PARAMETERS, &projects, next, render);
     }
     request.respond(filter.page, &ProjectFilter::PARAMETERS, &projects, render)

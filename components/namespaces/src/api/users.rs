@@ -3,7 +3,7 @@
 use super::request::DirectoryRequest;
 use crate::user::{self as view, UserView};
 use crate::user_filter::UserFilter;
-use directory::catalog::{self, Catalog, Namespace};
+use directory::catalog::{self, Catalog, NamespaceView};
 use directory::record_cache;
 use directory::user::{self, User, UserState};
 use http::StatusCode;
@@ -70,8 +70,9 @@ pub fn list(request: &DirectoryRequest) -> Result<Response, Error> {
         return Err(forbidden("Must be admin to list users by admins"));
     }
     let catalog = catalog::read(request.env)?;
-    let is_listed = |namespace: &Namespace| (is_admin || namespace.has_active_owner()) && filter.matches(*namespace);
-    let candidates: Vec<Namespace> = match (&filter.search, &filter.username) {
+    let is_listed =
+        |namespace: &NamespaceView| (is_admin || namespace.has_active_owner()) && filter.matches(*namespace);
+    let candidates: Vec<NamespaceView> = match (&filter.search, &filter.username) {
         (Some(search), _) => {
             request.check_rows(catalog.namespaces().len())?;
             search.find(request.env, &catalog, is_admin)?
@@ -83,7 +84,7 @@ pub fn list(request: &DirectoryRequest) -> Result<Response, Error> {
         (None, None) => catalog.namespaces().collect(),
     };
     let owned = candidates.into_iter().filter_map(|namespace| Some((namespace.owner()?, namespace)));
-    let mut found: Vec<(u64, Namespace)> = owned.filter(|(_, namespace)| is_listed(namespace)).collect();
+    let mut found: Vec<(u64, NamespaceView)> = owned.filter(|(_, namespace)| is_listed(namespace)).collect();
     if filter.only_without_projects {
         let with_projects = catalog.users_with_projects(request.env)?;
         found.retain(|(id, _)| !with_projects.contains(id));
@@ -102,7 +103,7 @@ pub fn list(request: &DirectoryRequest) -> Result<Response, Error> {
             .collect();
         found = blocked?;
     }
-    let sort_key = |(id, namespace): &(u64, Namespace)| {
+    let sort_key = |(id, namespace): &(u64, NamespaceView)| {
         if let Some(search) = by_match {
             return search.sort_key(*namespace);
         }
@@ -118,7 +119,7 @@ pub fn list(request: &DirectoryRequest) -> Result<Response, Error> {
         found.reverse();
     }
     let view = if is_admin { UserView::Admin } else { UserView::Basic };
-    let show = |(id, _): (u64, Namespace)| {
+    let show = |(id, _): (u64, NamespaceView)| {
         let user = user::by_id(request.env, id)?;
         Ok(user.map(|user| render(request, &catalog, &user, view)))
     };

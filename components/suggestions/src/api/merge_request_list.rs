@@ -7,7 +7,7 @@ use super::merge_request_filter::{FilterUsers, MergeRequestFilter, Scope, is_fil
 use super::merge_request_json::MergeRequestRenderer;
 use crate::merge_request::MergeRequest;
 use crate::store::merge_requests::{self as store, MergeRequestList};
-use directory::catalog::Project as CatalogProject;
+use directory::catalog::ProjectView;
 use directory::project::{self, Project};
 use directory::{access as rights, catalog, namespace, record_cache};
 use kit::page::Pagination;
@@ -169,7 +169,7 @@ impl<'a> ListRequest<'a> {
     fn respond_for_projects(
         &self,
         context: &RequestContext,
-        is_in_question: impl Fn(CatalogProject) -> bool,
+        is_in_question: impl Fn(ProjectView) -> bool,
     ) -> Result<Response, Error> {
         let users = self.filter.find_users(context)?;
         if self.filter.scope == Scope::Nothing || self.filter.matches_none {

@@ -123,7 +123,7 @@ impl Overview<'_> {
                 }
                 @if !host.hosts.is_empty() {
                     h3 { "Hosts" }
-                    @let columns = [Column::text("Host"), Column::text("Version"), Column::numbers("Revision"), Column::numbers("Seen ago"), Column::text("State")];
+                    @let columns = [Column::text("Host"), Column::text("Version"), Column::numbers("Record"), Column::numbers("Seen ago"), Column::text("State")];
                     (table("Hosts", &columns, html! {
                         @for host in &host.hosts {
                             tr {

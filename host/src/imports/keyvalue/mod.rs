@@ -4,7 +4,6 @@
 //! | module | interface |
 //! |---|---|
 //! | `wasi_draft2` | `wasi:keyvalue@0.2.0-draft2`; the others are built on it |
-//! | `wasi_draft` | `wasi:keyvalue@0.2.0-draft` |
 //! | `spin2` | `fermyon:spin/key-value@2.0.0` |
 //! | `spin3` | `spin:key-value@3.0.0` |
 
@@ -14,7 +13,6 @@ mod request_writes;
 mod spin2;
 mod spin3;
 mod state;
-mod wasi_draft;
 mod wasi_draft2;
 
 use wasmtime::component::Linker;
@@ -30,7 +28,6 @@ pub fn add_to_linker<T: Send + 'static>(
     view: fn(&mut T) -> KeyValueView<'_>,
 ) -> wasmtime::Result<()> {
     wasi_draft2::add_to_linker(linker, view)?;
-    wasi_draft::add_to_linker(linker, view)?;
     spin2::add_to_linker(linker, view)?;
     spin3::add_to_linker(linker, view)
 }

@@ -57,7 +57,6 @@ pub struct KeyValue {
     unqueued_budget: Arc<Semaphore>,
     pub(super) read_budget: Arc<Semaphore>,
     pub(super) cas_bytes: usize,
-    pub(super) draft_listing: Option<DraftListing>,
 }
 
 /// About how many bytes a value takes in the writer's queue.
@@ -80,14 +79,6 @@ pub(super) async fn reserve_queue_bytes(
 #[error("calls that have not ended hold at most {MAX_UNQUEUED_BYTES} bytes; await some of them first")]
 pub(super) struct TooManyUnqueuedBytes;
 
-/// The end of the last page of a listing with numeric cursors.
-pub(super) struct DraftListing {
-    pub store: Arc<str>,
-    /// Keys listed so far.
-    pub listed: u64,
-    pub last: String,
-}
-
 impl KeyValue {
     pub fn new(backend: Arc<dyn Backend>, grants: Arc<Grants>, counters: Arc<Counters>) -> Self {
         Self {
@@ -105,7 +96,6 @@ impl KeyValue {
             unqueued_budget: Arc::new(Semaphore::new(MAX_UNQUEUED_BYTES)),
             read_budget: Arc::new(Semaphore::new(MAX_CONCURRENT_READS)),
             cas_bytes: 0,
-            draft_listing: None,
         }
     }
 
@@ -128,7 +118,6 @@ impl KeyValue {
         self.work = work;
         self.unsettled_keys.clear();
         self.saw_uncommitted = false;
-        self.draft_listing = None;
         self.revision += 1;
     }
 

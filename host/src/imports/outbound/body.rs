@@ -11,7 +11,6 @@ use tokio::time::{Instant, Sleep};
 use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 
 use super::component_outbound::ComponentOutbound;
-use crate::body::count_host_body_poll;
 use crate::concurrency_limit::Permit;
 use crate::instance_permit::OutboundInProgress;
 use crate::read_bounds::OverheadMeter;
@@ -62,7 +61,6 @@ impl Body for OutboundBody {
     type Error = WasiError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, WasiError>>> {
-        count_host_body_poll();
         // The check comes before the body's poll: the body may have a frame at every poll of the guest.
         if self.inner.is_some() && Instant::now() >= self.deadline {
             self.egress.counters.timeouts.add(1);

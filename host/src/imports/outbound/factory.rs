@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use super::local::LocalService;
 use super::shared_outbound::{OutboundOptions, SharedOutbound};
-use super::tls::TlsError;
 use super::{AllowedHosts, Outbound, OutboundLimits};
 use crate::memory_budget::MemoryBudget;
+use crate::tls::TlsError;
 
 /// Makes the outbound HTTP of a host's components. It reads the system's certificates for the first component that may
 /// send requests, and the operator's own immediately.

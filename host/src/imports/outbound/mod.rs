@@ -13,7 +13,7 @@
 //! | `component_outbound` | the bounds and counts of one component |
 //! | `shared_outbound`, `factory` | the state that all components share, and how a component gets its part |
 //! | `local` | requests to the application itself, which do not leave the process |
-//! | `connector`, `resolver`, `tls` | how a connection is opened |
+//! | `connector`, `resolver` | how a connection is opened |
 //! | `coalesce` | equal concurrent requests, sent once |
 //! | `headers` | hop-by-hop headers |
 //! | `body` | bounds of a response body |
@@ -32,12 +32,12 @@ mod local;
 mod resolver;
 mod shared_outbound;
 mod target;
-mod tls;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use futures::FutureExt;
 use http::header::HOST;
 use http::{Method, Request, Response, StatusCode, Version};
 use http_body_util::BodyExt;
@@ -52,7 +52,6 @@ pub use factory::OutboundFactory;
 pub use local::LocalService;
 pub use resolver::{Resolve, SystemResolver};
 pub use shared_outbound::{OutboundOptions, SharedOutbound};
-pub use tls::TlsError;
 
 use crate::body::content_length;
 use crate::concurrency_limit::ClientKeys;
@@ -148,7 +147,7 @@ impl Outbound {
 
     /// Sends a request. Returns once the response's head is there.
     pub async fn send(
-        &self,
+        self: &Arc<Self>,
         sender: Sender<'_>,
         request: Request<WasiBody>,
         options: RequestOptions,
@@ -167,22 +166,27 @@ impl Outbound {
         let response = async {
             let target = &self.permitted_target(&request)?;
             let in_progress = self.begin(sender).await?;
-            let acquire = || self.acquire(sender, target);
-            let send = |mut request: Request<WasiBody>, permits: OutboundPermits| {
+            let acquire = self.acquire(sender, target);
+            let prepared = |mut request: Request<WasiBody>| {
                 remove_hop_by_hop(request.headers_mut());
                 if let Some(span) = parent {
                     span.inject(request.headers_mut());
                 }
-                self.try_send(sender, target, request, permits, options, deadline)
+                request
             };
             // The host compares requests before it adds trace headers, so that these make no difference. It does not
             // coalesce requests to the application itself, because they also depend on their client.
-            let response = match self.egress.limits.coalesce.contains(request.method()) && target.local().is_none() {
-                true => self.coalescer.send(request, acquire, send).await?,
-                false => {
-                    let permits = acquire().await?;
-                    send(request, permits).await?
-                }
+            let response = if self.egress.limits.coalesce.contains(request.method()) && target.local().is_none() {
+                let send = |request, permits| {
+                    let (outbound, target, request) = (self.clone(), target.clone(), prepared(request));
+                    let Sender { shard, client, .. } = sender;
+                    let sender = Sender { shard, client, trace: None, parent: None, permit: None };
+                    async move { outbound.try_send(sender, &target, request, permits, options, deadline).await }.boxed()
+                };
+                self.coalescer.send(request, acquire, send).await?
+            } else {
+                let permits = acquire.await?;
+                self.try_send(sender, target, prepared(request), permits, options, deadline).await?
             };
             Ok(match in_progress {
                 Some(in_progress) => response.map(|body| BodyInProgress::new(body, in_progress).boxed_unsync()),

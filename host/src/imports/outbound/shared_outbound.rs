@@ -1,6 +1,6 @@
 //! The state that the outbound requests of all components of a host share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use rustls::ClientConfig;
 
 use super::local::LocalService;
 use super::resolver::{DnsCache, Resolve, SystemResolver};
-use super::tls::{self, TlsError};
 use crate::concurrency_limit::ConcurrencyLimit;
 use crate::memory_budget::MemoryBudget;
+use crate::tls::{self, TlsError};
 
 /// Concurrent requests of all components.
 const MAX_REQUESTS: usize = 512;
@@ -50,7 +50,7 @@ impl SharedOutbound {
     pub fn new(options: &OutboundOptions, memory: Arc<MemoryBudget>) -> Result<Self, TlsError> {
         Ok(Self {
             lookups: DnsCache::new(options.resolver.clone()),
-            tls: tls::client_config(options.authority.as_deref())?,
+            tls: Arc::new(client_config(options.authority.as_deref())?),
             requests: ConcurrencyLimit::new(MAX_REQUESTS, MAX_WAIT, MAX_WAITING).with_share(MAX_REQUESTS_PER_CLIENT),
             memory,
             local: OnceLock::new(),
@@ -67,4 +67,18 @@ impl SharedOutbound {
     pub fn local(&self) -> Option<Arc<dyn LocalService>> {
         self.local.get()?.upgrade()
     }
+}
+
+/// The host trusts the system's certificate authorities, and the ones in the PEM file `authority`.
+fn client_config(authority: Option<&Path>) -> Result<ClientConfig, TlsError> {
+    let mut roots = tls::system_authorities();
+    if let Some(path) = authority {
+        tls::read_authorities(path, "name a file of certificates in PEM with --outbound-ca", &mut roots)?;
+    }
+    if roots.is_empty() {
+        tracing::warn!("no certificate authority is known; outbound requests with TLS will fail");
+    }
+    let mut config = tls::client(roots)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
 }

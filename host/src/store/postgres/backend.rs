@@ -20,8 +20,6 @@ pub struct PostgresShard {
     pub shard: usize,
     /// The greatest age of cached values; zero for exact.
     pub staleness: Duration,
-    /// False only in a test that shows why barriers are needed.
-    pub waits_for_barriers: bool,
 }
 
 #[async_trait]
@@ -105,10 +103,7 @@ impl Backend for PostgresShard {
     fn catch_up(&self) -> Option<CatchUp> {
         let supervisor = &self.shared.supervisor;
         let is_due = self.staleness.is_zero() || !supervisor.memory.is_younger_than(self.staleness);
-        match is_due && self.waits_for_barriers {
-            true => Some(supervisor.barrier(self.shard, STORE_TIMEOUT)),
-            false => None,
-        }
+        is_due.then(|| supervisor.barrier(self.shard, STORE_TIMEOUT))
     }
 
     fn bind_reads(&self, ledger: &Ledger) {

@@ -10,7 +10,6 @@ use std::{mem, thread};
 
 use tokio::sync::{Notify, mpsc};
 
-use crate::busy_poll;
 use crate::store::{CatchUp, CaughtUp, StoreError};
 
 /// How often the thread yields to other threads before a barrier begins, at most.
@@ -111,11 +110,6 @@ impl Round {
         self.0.iter_mut().filter_map(|(requests, _)| expire(requests, now, &error)).min()
     }
 
-    /// Adds the requests of another round.
-    pub fn extend(&mut self, other: Self) {
-        self.0.extend(other.0);
-    }
-
     pub fn answer(self, result: &BarrierResult) {
         for (requests, waker) in self.0 {
             // If the task is gone, its shard has ended or has another task by now.
@@ -138,7 +132,6 @@ fn spawn_waker() -> mpsc::UnboundedSender<Answered> {
 }
 
 fn wake((requests, result): Answered) {
-    busy_poll::record_work();
     for request in requests {
         let _ = request.caught_up.send(result.clone());
     }

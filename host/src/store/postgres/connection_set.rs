@@ -14,7 +14,6 @@ use tokio_postgres::{AsyncMessage, Client, Statement};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::memory::{Observation, Snapshot};
-use super::mutant::{Defect, Mutant};
 use super::open_error::PostgresOpenError;
 use super::tls::Tls;
 use super::url::{Server, StoreUrl};
@@ -58,7 +57,6 @@ pub struct PostgresConnector {
     writers: usize,
     /// Whether the first connection set makes missing tables. A later one never does: the tables existed.
     creates: bool,
-    defect: Defect,
 }
 
 /// A server for a new connection set.
@@ -114,15 +112,9 @@ pub struct ConnectionSet {
 
 impl PostgresConnector {
     /// `readers` and `writers` are numbers of connections.
-    pub fn new(
-        url: StoreUrl,
-        readers: usize,
-        writers: usize,
-        creates: bool,
-        defect: Defect,
-    ) -> Result<Self, PostgresOpenError> {
+    pub fn new(url: StoreUrl, readers: usize, writers: usize, creates: bool) -> Result<Self, PostgresOpenError> {
         let tls = Tls::new(&url.tls)?;
-        Ok(Self { url, tls, readers: readers.max(1), writers: writers.max(1), creates, defect })
+        Ok(Self { url, tls, readers: readers.max(1), writers: writers.max(1), creates })
     }
 
     pub fn name(&self) -> &str {
@@ -189,10 +181,10 @@ impl PostgresConnector {
         }));
         let writers = try_join_all((0..self.writers).map(|_| async {
             let client = self.connect_again(server, &lost, &timeline).await?;
-            Ok::<_, PostgresOpenError>(WriteConnection::new(client, self.defect).await?)
+            Ok::<_, PostgresOpenError>(WriteConnection::new(client).await?)
         }));
         let (readers, writers) = (readers.await?, writers.await?);
-        let aside = WriteConnection::new(self.connect_again(server, &lost, &timeline).await?, self.defect).await?;
+        let aside = WriteConnection::new(self.connect_again(server, &lost, &timeline).await?).await?;
         let time = barrier.read_clock().await?;
         let began = Instant::now();
         let row = barrier.client.query_one(&barrier.barrier, &[&None::<&str>]).await?;
@@ -270,9 +262,6 @@ impl PostgresConnector {
         });
         client.batch_execute(END_ABANDONED).await?;
         client.batch_execute(COMMITS).await?;
-        if self.defect.is(Mutant::AsynchronousRoots) {
-            client.batch_execute("set synchronous_commit = off").await?;
-        }
         Ok(client)
     }
 }

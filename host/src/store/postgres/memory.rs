@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use tokio_postgres::{Error, Row};
 
-use super::mutant::{Defect, Mutant};
 use crate::store::{ChangeClock, Key, VersionBucket};
 
 /// Separates store and key in the texts of the column of changes.
@@ -94,7 +93,9 @@ pub struct Memory {
     clock: ChangeClock,
     /// Locked while the clock changes, so that its commits come one by one.
     chain: Mutex<Chain>,
-    defect: Defect,
+    /// A defect for tests: cached values outlive the connections.
+    #[cfg(test)]
+    pub forgets_nothing: std::sync::atomic::AtomicBool,
 }
 
 #[derive(Default)]
@@ -111,10 +112,6 @@ struct Current {
 }
 
 impl Memory {
-    pub fn new(defect: Defect) -> Self {
-        Self { defect, ..Self::default() }
-    }
-
     pub fn clock(&self) -> &ChangeClock {
         &self.clock
     }
@@ -134,9 +131,11 @@ impl Memory {
     }
 
     fn forget(&self) {
-        if !self.defect.is(Mutant::MemoryKept) {
-            self.clock.invalidate_all();
+        #[cfg(test)]
+        if self.forgets_nothing.load(std::sync::atomic::Ordering::SeqCst) {
+            return;
         }
+        self.clock.invalidate_all();
     }
 
     /// The base snapshot of the next statement on this connection set. `None` if another set has replaced it.

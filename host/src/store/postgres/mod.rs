@@ -14,7 +14,6 @@
 //! | [`write_queue`], [`writes`] | the writes of a request, their queue and its memory, their execution |
 //! | [`late_reply`], [`classify`] | writes without a reply in time; the store errors of PostgreSQL's errors |
 //! | [`probe`] | whether the tables can be used again |
-//! | [`mutant`] | defects that tests switch on |
 //!
 //! Connections have a thread and a runtime of their own, to which the shards send statements.
 
@@ -27,7 +26,6 @@ mod fleet;
 mod late_reply;
 mod memory;
 mod monitor;
-mod mutant;
 mod open_error;
 mod password;
 mod probe;
@@ -59,7 +57,6 @@ use backend::PostgresShard;
 use connection_set::{ConnectionSet, PostgresConnector};
 pub use fleet::{FleetStore, HostRow, ServingRow};
 pub use monitor::ServerStatus;
-use mutant::{Defect, Mutant};
 pub use open_error::PostgresOpenError;
 pub use password::Passwords;
 use shared::SharedStore;
@@ -76,12 +73,11 @@ pub struct PostgresOptions {
     pub staleness: Duration,
     /// Whether missing tables are made.
     pub creates: bool,
-    defect: Defect,
 }
 
 impl PostgresOptions {
     pub fn new(url: StoreUrl, writers: usize, staleness: Duration) -> Self {
-        Self { url, writers, staleness, creates: true, defect: Defect::default() }
+        Self { url, writers, staleness, creates: true }
     }
 }
 
@@ -98,7 +94,6 @@ const HALF_TIMEOUT: Duration = Duration::from_millis(500);
 pub struct Postgres {
     shared: Arc<SharedStore>,
     staleness: Duration,
-    defect: Defect,
     stop: CancellationToken,
     thread: Option<JoinHandle<()>>,
     _lock: DataLock,
@@ -109,8 +104,8 @@ impl Postgres {
     /// `data` the host's own directory.
     pub fn open(data: &Path, readers: usize, options: &PostgresOptions) -> Result<Self, PostgresOpenError> {
         let lock = DataLock::acquire(data)?;
-        let PostgresOptions { url, writers, creates, defect, .. } = options.clone();
-        let connector = PostgresConnector::new(url, readers, writers, creates, defect)?;
+        let PostgresOptions { url, writers, creates, .. } = options.clone();
+        let connector = PostgresConnector::new(url, readers, writers, creates)?;
         let health = Arc::new(StoreHealth::new(PathBuf::from(connector.name()), Vec::new()));
         let stop = CancellationToken::new();
         let stopped = stop.clone();
@@ -120,7 +115,7 @@ impl Postgres {
         let ended = health.clone();
         let keep = move || {
             runtime.block_on(async {
-                match ConnectionSupervisor::open(connector, health, defect).await {
+                match ConnectionSupervisor::open(connector, health).await {
                     Ok(supervisor) => {
                         let _ = sender.send(Ok(supervisor.clone()));
                         tokio::select! {
@@ -138,19 +133,13 @@ impl Postgres {
         });
         let thread = thread.map_err(PostgresOpenError::Thread)?;
         let supervisor = opened.recv().map_err(|error| PostgresOpenError::Thread(std::io::Error::other(error)))??;
-        let shared = Arc::new(SharedStore::new(supervisor, handle, defect));
-        Ok(Self { shared, staleness: options.staleness, defect, stop, thread: Some(thread), _lock: lock })
+        let shared = Arc::new(SharedStore::new(supervisor, handle));
+        Ok(Self { shared, staleness: options.staleness, stop, thread: Some(thread), _lock: lock })
     }
 
     /// The store as one shard uses it.
     pub fn backend(&self, shard: usize) -> Arc<dyn Backend> {
-        let backend = PostgresShard {
-            shared: self.shared.clone(),
-            shard,
-            staleness: self.staleness,
-            waits_for_barriers: !self.defect.is(Mutant::NoBarrier),
-        };
-        Arc::new(NearCached::new(backend))
+        Arc::new(NearCached::new(PostgresShard { shared: self.shared.clone(), shard, staleness: self.staleness }))
     }
 
     /// The stores by label, each with its number of keys.

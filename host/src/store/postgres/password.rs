@@ -123,7 +123,7 @@ mod tests {
     fn a_file_that_others_can_read_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("passwords");
-        private_files::write(&path, b"*:*:*:*:secret").unwrap();
+        private_files::replace(&path, &[b"*:*:*:*:secret"]).unwrap();
         assert_eq!(Passwords::from_file(&path).unwrap().find("h", 1, "d", "u"), Some("secret"));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         let text = Passwords::from_file(&path).unwrap_err().to_string();

@@ -14,7 +14,6 @@ use tokio_postgres::{Error, Row, Statement};
 use super::classify::{self, away};
 use super::connection_set::ReadConnection;
 use super::memory::Observation;
-use super::mutant::Defect;
 use super::supervisor::ConnectionSupervisor;
 use super::write_queue::WriteQueueBudget;
 use super::{HALF_TIMEOUT, STORE_TIMEOUT};
@@ -30,12 +29,11 @@ pub struct SharedStore {
     /// Memory for the waiting writes of all requests.
     pub queue_budget: WriteQueueBudget,
     runtime: Handle,
-    pub defect: Defect,
 }
 
 impl SharedStore {
-    pub fn new(supervisor: Arc<ConnectionSupervisor>, runtime: Handle, defect: Defect) -> Self {
-        Self { supervisor, commits: Arc::default(), queue_budget: WriteQueueBudget::of_host(), runtime, defect }
+    pub fn new(supervisor: Arc<ConnectionSupervisor>, runtime: Handle) -> Self {
+        Self { supervisor, commits: Arc::default(), queue_budget: WriteQueueBudget::of_host(), runtime }
     }
 
     /// Runs a task on the runtime of the connections.

@@ -17,7 +17,6 @@ use super::connection_state::{ConnectionState, PresentConnections};
 use super::late_reply::outcome_of;
 use super::memory::{Memory, Observation, Snapshot};
 use super::monitor::ServerReport;
-use super::mutant::{Defect, Mutant};
 use super::open_error::PostgresOpenError;
 use super::probe::{self, Probe};
 use super::sql;
@@ -62,7 +61,6 @@ pub struct ConnectionSupervisor {
     probe: Probe,
     /// Why no server is usable, while the host has no connections.
     refusal: Mutex<Option<String>>,
-    defect: Defect,
 }
 
 /// Counts of a store on PostgreSQL since the host started.
@@ -79,16 +77,11 @@ pub struct Figures {
 impl ConnectionSupervisor {
     /// Connects for the first time, and checks whether the store takes writes. If the server takes longer than requests
     /// wait, for example with a stopped standby, the host finds out while it serves.
-    pub async fn open(
-        connector: PostgresConnector,
-        health: Arc<StoreHealth>,
-        defect: Defect,
-    ) -> Result<Arc<Self>, PostgresOpenError> {
+    pub async fn open(connector: PostgresConnector, health: Arc<StoreHealth>) -> Result<Arc<Self>, PostgresOpenError> {
         let link = connector.open(1, None).await?;
         let supervisor = Self {
             connector,
-            memory: Memory::new(defect),
-            defect,
+            memory: Memory::default(),
             health,
             clock: Arc::default(),
             link: PresentConnections::default(),
@@ -247,9 +240,6 @@ impl ConnectionSupervisor {
                     }
                 }
             };
-            if self.defect.is(Mutant::EarlyBarrier) {
-                round.extend(self.queue.take());
-            }
             round.answer(&outcome);
         }
     }

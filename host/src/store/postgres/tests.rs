@@ -48,11 +48,6 @@ impl Host {
         Self::open_with(&options)
     }
 
-    pub fn with_mutant(url: &str, mutant: Option<Mutant>) -> Self {
-        let options = PostgresOptions::new(StoreUrl::parse(url, &Passwords::default()).unwrap(), 4, Duration::ZERO);
-        Self::open_with(&PostgresOptions { defect: Defect::new(mutant), ..options }).unwrap()
-    }
-
     pub fn status(&self) -> ServerStatus {
         ServerStatus::of(self.store.supervisor())
     }

@@ -7,7 +7,6 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -24,11 +23,7 @@ use tokio_rustls::client::TlsStream as RustlsStream;
 
 use super::open_error::PostgresOpenError;
 use super::url::TlsMode;
-use crate::bounded_file;
-use crate::pem;
-
-/// The largest file of certificates, in bytes.
-const MAX_BYTES: usize = 16 * 1024 * 1024;
+use crate::tls;
 
 /// Makes TLS connections that check the server's certificate and name.
 #[derive(Clone)]
@@ -36,31 +31,26 @@ pub struct Tls(Arc<ClientConfig>);
 
 impl Tls {
     pub fn new(mode: &TlsMode) -> Result<Self, PostgresOpenError> {
-        let mut roots = RootCertStore::empty();
-        let mut named = Vec::new();
-        match mode {
-            TlsMode::Disabled => {}
-            TlsMode::VerifyFull { authority: Some(path) } => {
-                named = read_certificates(path)?;
-                add_authorities(&mut roots, &named, path)?;
-            }
-            TlsMode::VerifyFull { authority: None } => {
-                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            }
-        }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let unusable = |error: &dyn std::error::Error| PostgresOpenError::Tls(error.to_string());
-        let config = ClientConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()
-            .map_err(|error| unusable(&error))?;
-        if named.is_empty() {
-            return Ok(Self(Arc::new(config.with_root_certificates(roots).with_no_client_auth())));
-        }
-        let by_authority = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-        let verifier = Verifier { by_authority: by_authority.map_err(|error| unusable(&error))?, named };
-        let config = config.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
-        Ok(Self(Arc::new(config.with_no_client_auth())))
+        let config = client_config(mode).map_err(|error| PostgresOpenError::Tls(error.to_string()))?;
+        Ok(Self(Arc::new(config)))
     }
+}
+
+fn client_config(mode: &TlsMode) -> anyhow::Result<ClientConfig> {
+    let (mut roots, mut named) = (RootCertStore::empty(), Vec::new());
+    match mode {
+        TlsMode::Disabled => {}
+        TlsMode::VerifyFull { authority: Some(path) } => {
+            named = tls::read_authorities(path, "sslrootcert names a file of certificates in PEM", &mut roots)?;
+        }
+        TlsMode::VerifyFull { authority: None } => roots = tls::system_authorities(),
+    }
+    let mut config = tls::client(roots.clone())?;
+    if !named.is_empty() {
+        let by_authority = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), tls::provider()).build()?;
+        config.dangerous().set_certificate_verifier(Arc::new(Verifier { by_authority, named }));
+    }
+    Ok(config)
 }
 
 /// Checks a certificate by its authority, unless the operator has named the certificate itself.
@@ -116,26 +106,6 @@ impl ServerCertVerifier for Verifier {
 fn is_authority(error: &Error) -> bool {
     let Error::InvalidCertificate(CertificateError::Other(other)) = error else { return false };
     matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
-}
-
-fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PostgresOpenError> {
-    let content = bounded_file::read(path, MAX_BYTES).map_err(|error| unusable(path, &error))?;
-    pem::certificates(&content).map_err(|error| unusable(path, &error))
-}
-
-fn add_authorities(
-    roots: &mut RootCertStore,
-    certificates: &[CertificateDer<'static>],
-    path: &Path,
-) -> Result<(), PostgresOpenError> {
-    certificates
-        .iter()
-        .try_for_each(|certificate| roots.add(certificate.clone()))
-        .map_err(|error| unusable(path, &error))
-}
-
-fn unusable(path: &Path, reason: &dyn std::fmt::Display) -> PostgresOpenError {
-    PostgresOpenError::Tls(format!("{}: {reason}; sslrootcert names a file of certificates in PEM", path.display()))
 }
 
 impl<S> MakeTlsConnect<S> for Tls

@@ -9,6 +9,7 @@
 //! `TORTURE_SEED` and `TORTURE_SECONDS` set the faults and the time of the run without a mutant.
 
 mod faults;
+mod mutant;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -16,14 +17,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use fastrand::Rng;
+use futures::FutureExt;
+use futures::future::Shared;
 
 use super::tests::{Host, Own, Proxy, start_with};
 use super::*;
 use crate::store::conformance::{key, permit};
-use crate::store::{Backend, CasOutcome, ErrorKind, Ledger, StoreError};
+use crate::store::{Backend, CasOutcome, CatchUp, ErrorKind, Ledger, StoreError};
 use crate::wait::{self, SOON};
 use crate::wait_async::{next_turn, wait_for_async, within_async};
 use faults::{DATABASE, Fault};
+use mutant::Mutant;
 
 /// The server writes asynchronous commits as late as it may. The log is short, and the standby can still follow after
 /// a while.
@@ -70,6 +74,9 @@ struct History {
 
 struct Cluster {
     hosts: Vec<Arc<dyn Backend>>,
+    mutant: Option<Mutant>,
+    /// The last barrier of each host, for [`Mutant::EarlyBarrier`].
+    barriers: Vec<Mutex<Option<Shared<CatchUp>>>>,
     history: History,
     is_over: AtomicBool,
     next_id: AtomicU64,
@@ -77,21 +84,35 @@ struct Cluster {
 
 type StoreResult<T> = Result<T, StoreError>;
 
-/// A request arrives at a host.
-async fn arrive(host: &dyn Backend) -> StoreResult<()> {
-    match host.catch_up() {
-        Some(caught_up) => caught_up.await,
-        None => Ok(()),
-    }
-}
+/// How late a value is for [`Mutant::SwapBeforeValues`].
+const LATE: Duration = Duration::from_millis(20);
 
 fn number(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes[..8].try_into().unwrap())
 }
 
 impl Cluster {
-    fn host(&self, rng: &mut Rng) -> &dyn Backend {
-        &*self.hosts[rng.usize(..self.hosts.len())]
+    /// A request arrives at one of the hosts.
+    async fn arrive(&self, rng: &mut Rng) -> StoreResult<&dyn Backend> {
+        let index = rng.usize(..self.hosts.len());
+        let host = &*self.hosts[index];
+        let catch_up = || host.catch_up().expect("hosts that share a store have barriers");
+        match self.mutant {
+            Some(Mutant::NoBarrier) => {}
+            Some(Mutant::EarlyBarrier) => self.join_barrier(index, catch_up).await?,
+            _ => catch_up().await?,
+        }
+        Ok(host)
+    }
+
+    /// Waits for the host's barrier in progress, or else for the next one.
+    async fn join_barrier(&self, host: usize, next: impl Fn() -> CatchUp) -> StoreResult<()> {
+        let barrier = {
+            let mut last = self.barriers[host].lock().unwrap();
+            let in_progress = last.clone().filter(|barrier| barrier.peek().is_none());
+            last.insert(in_progress.unwrap_or_else(|| next().shared())).clone()
+        };
+        barrier.await
     }
 
     fn report(&self, violation: String) {
@@ -106,16 +127,24 @@ impl Cluster {
     }
 
     async fn swap_chain(&self, rng: &mut Rng) -> StoreResult<()> {
-        let (host, ledger, began) = (self.host(rng), Ledger::default(), Instant::now());
-        arrive(host).await?;
+        let (ledger, began) = (Ledger::default(), Instant::now());
+        let host = self.arrive(rng).await?;
         host.bind_reads(&ledger);
         let present = host.get(&key("chain")).await?;
         let replaced = present.as_deref().map(number);
         let id = self.next_id.fetch_add(1, Ordering::SeqCst);
-        host.set(&ledger, key(&format!("value/{id}")), vec![7; 100], permit()).await?;
+        let put = async || host.set(&ledger, key(&format!("value/{id}")), vec![7; 100], permit()).await;
+        let is_late = self.mutant == Some(Mutant::SwapBeforeValues);
+        if !is_late {
+            put().await?;
+        }
         let value = [id, replaced.unwrap_or(0)].map(u64::to_le_bytes).concat();
         let outcome = async {
             let swap = host.cas(&ledger, key("chain"), present.clone(), value).await?;
+            if is_late {
+                tokio::time::sleep(LATE).await;
+                put().await?;
+            }
             host.durable(&ledger).await?;
             Ok(swap)
         };
@@ -129,8 +158,8 @@ impl Cluster {
     }
 
     async fn read_chain(&self, rng: &mut Rng) -> StoreResult<()> {
-        let (host, began) = (self.host(rng), Instant::now());
-        arrive(host).await?;
+        let began = Instant::now();
+        let host = self.arrive(rng).await?;
         let id = host.get(&key("chain")).await?.as_deref().map(number);
         // The value of the next swap does not exist yet, and the host caches its absence.
         host.get(&key(&format!("value/{}", self.next_id.load(Ordering::SeqCst)))).await?;
@@ -146,8 +175,7 @@ impl Cluster {
     }
 
     async fn increment(&self, rng: &mut Rng) -> StoreResult<()> {
-        let (host, ledger) = (self.host(rng), Ledger::default());
-        arrive(host).await?;
+        let (host, ledger) = (self.arrive(rng).await?, Ledger::default());
         let outcome = async {
             let sum = host.increment(&ledger, key("sum"), 1).await?;
             host.durable(&ledger).await?;
@@ -165,8 +193,7 @@ impl Cluster {
 
     /// Raises A and then B. Only one client does this.
     async fn raise_pair(&self, rng: &mut Rng) -> StoreResult<()> {
-        let host = self.host(rng);
-        arrive(host).await?;
+        let host = self.arrive(rng).await?;
         for name in ["a", "b"] {
             let ledger = Ledger::default();
             let present = host.get(&key(name)).await?;
@@ -179,8 +206,7 @@ impl Cluster {
     }
 
     async fn read_pair(&self, rng: &mut Rng) -> StoreResult<()> {
-        let host = self.host(rng);
-        arrive(host).await?;
+        let host = self.arrive(rng).await?;
         let read = async |name| Ok::<_, StoreError>(host.get(&key(name)).await?.as_deref().map_or(0, number));
         let (b, a) = (read("b").await?, read("a").await?);
         if a < b {
@@ -213,7 +239,7 @@ impl Cluster {
         let host = &*self.hosts[0];
         // The last fault may have broken a connection that is unused since.
         let look = async || {
-            let _ = arrive(host).await;
+            let _ = host.catch_up()?.await;
             let last = host.get(&key("chain")).await.ok()?;
             let sum = host.increment(&Ledger::default(), key("sum"), 0).await.ok()?;
             Some((last.as_deref().map(number), sum))
@@ -298,14 +324,21 @@ async fn run(seed: u64, time: Duration, mutant: Option<Mutant>) -> Option<Run> {
     }
     drop(Host::open(&server.new_database(DATABASE)));
     server.sql_in(DATABASE, faults::FULL_DISK);
+    server.sql_in(DATABASE, mutant.map_or("", Mutant::sql));
     let mut standby = mutant.is_none().then(|| server.start_standby());
     let ports = [Some(server.port()), standby.as_ref().map(|standby| standby.port())];
     let proxies: Vec<Proxy> = ports.into_iter().flatten().map(Proxy::start).collect();
     let servers: Vec<String> = proxies.iter().map(|proxy| format!("127.0.0.1:{}", proxy.port())).collect();
     let url = format!("postgres://postgres@{}/{DATABASE}", servers.join(","));
-    let hosts: Vec<Host> = (0..3).map(|_| Host::with_mutant(&url, mutant)).collect();
+    let hosts: Vec<Host> = (0..3).map(|_| Host::open(&url)).collect();
+    for host in &hosts {
+        let memory = &host.store.shared.supervisor.memory;
+        memory.forgets_nothing.store(mutant == Some(Mutant::MemoryKept), Ordering::SeqCst);
+    }
     let cluster = Arc::new(Cluster {
         hosts: hosts.iter().map(|host| host.store.backend(0)).collect(),
+        mutant,
+        barriers: hosts.iter().map(|_| Mutex::default()).collect(),
         history: History::default(),
         is_over: AtomicBool::new(false),
         next_id: AtomicU64::new(1),
@@ -370,10 +403,7 @@ async fn is_found(mutant: Mutant) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn each_defect_would_be_found() {
-    is_found(Mutant::NoBarrier).await;
-    is_found(Mutant::EarlyBarrier).await;
-    is_found(Mutant::AsynchronousRoots).await;
-    is_found(Mutant::SwapBeforeValues).await;
-    is_found(Mutant::MemoryKept).await;
-    is_found(Mutant::ChangesForgotten).await;
+    for mutant in Mutant::ALL {
+        is_found(mutant).await;
+    }
 }

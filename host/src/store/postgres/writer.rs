@@ -9,7 +9,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::{Client, Statement};
 
 use super::STORE_TIMEOUT;
-use super::mutant::{Defect, Mutant};
 use super::sql;
 
 /// A connection for writes, of one write at a time: a synchronous commit takes as long as the disk.
@@ -57,12 +56,9 @@ pub struct IdleWriter {
 }
 
 impl WriteConnection {
-    pub async fn new(client: Client, defect: Defect) -> Result<Self, tokio_postgres::Error> {
+    pub async fn new(client: Client) -> Result<Self, tokio_postgres::Error> {
         let process = client.query_one("select pg_backend_pid()", &[]).await?.try_get(0)?;
-        let set = match defect.is(Mutant::ChangesForgotten) {
-            true => client.prepare(&sql::SET.replace("from input group by", "from input where false group by")).await?,
-            false => client.prepare(sql::SET).await?,
-        };
+        let set = client.prepare(sql::SET).await?;
         let delete = client.prepare(sql::DELETE).await?;
         let flush = client.prepare(sql::FLUSH).await?;
         let flushed = RootStatements::new(&client, str::to_owned).await?;

@@ -24,7 +24,6 @@ use super::STORE_TIMEOUT;
 use super::classify::{self, away};
 use super::connection_set::ConnectionSet;
 use super::late_reply::outcome_of;
-use super::mutant::Mutant;
 use super::shared::SharedStore;
 use super::write_queue::{WriteReservation, WriteSize};
 use super::writer::{Durability, RootStatements, WriteConnection};
@@ -156,10 +155,6 @@ impl WriteTask {
         let params: [&(dyn ToSql + Sync); 3] = [&stores, &keys, &values];
         let end = Instant::now() + STORE_TIMEOUT;
         let outcome = match self.link(end).await {
-            Ok(link) if self.shared.defect.is(Mutant::SwapBeforeValues) => {
-                self.set_later(link.clone(), pairs.clone());
-                Ok(())
-            }
             Ok(link) => self.execute(&link, end, |writer| &writer.set, &params).await.and_then(|row| all_written(&row)),
             Err(error) => Err(error),
         };
@@ -178,22 +173,6 @@ impl WriteTask {
                 entries.into_iter().for_each(|entry| entry.fail(error.clone()));
             }
         }
-    }
-
-    /// The defect [`Mutant::SwapBeforeValues`].
-    fn set_later(&self, link: Arc<ConnectionSet>, pairs: BTreeMap<(Arc<str>, Arc<str>), Vec<u8>>) {
-        self.shared.spawn(async move {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            for ((store, key), value) in pairs {
-                if let Some(idle) = link.writers().idle().await
-                    && let Some(writer) = idle.get()
-                {
-                    let (stores, keys, values) = (vec![&*store], vec![&*key], vec![&*value]);
-                    let params: [&(dyn ToSql + Sync); 3] = [&stores, &keys, &values];
-                    drop(writer.client.query_one(&writer.set, &params).await);
-                }
-            }
-        });
     }
 
     async fn delete(&mut self, mut keys: Vec<Key>) -> Durable<()> {

@@ -1,9 +1,8 @@
 //! Copies a database while it is in use.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{self, Path, PathBuf};
 
 use rusqlite::OpenFlags;
@@ -12,7 +11,7 @@ use tempfile::NamedTempFile;
 use super::attachments::{self, Attachment};
 use super::classify::is_damage;
 use super::integrity_check::check_pages;
-use super::open::{BUSY_TIMEOUT, FILE_NAME, irregular_file, log_of_another, open_file};
+use super::open::{BUSY_TIMEOUT, FILE_NAME, log_of_another, open_file};
 
 /// Why a backup could not be made. Each text says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -33,8 +32,6 @@ pub enum BackupError {
     Write { path: PathBuf, source: io::Error },
     #[error("the store {path} is damaged ({finding}); an earlier backup may be the last good one")]
     Damaged { path: PathBuf, finding: String },
-    #[error("{path} is a folder, a pipe or a device and no file of the store; move it away first")]
-    Irregular { path: PathBuf },
     #[error("{log} is not of the store {path}, which is a backup or a copy; move it and its -shm file away first")]
     OtherLog { path: PathBuf, log: PathBuf },
     #[error("cannot copy the store {path}: {source}")]
@@ -44,8 +41,6 @@ pub enum BackupError {
          says from where they can be copied"
     )]
     Removed { path: PathBuf },
-    #[error("the store {path} was removed or replaced while it was copied; make the backup again")]
-    Replaced { path: PathBuf },
     #[error("cannot copy what was swapped in: {0}")]
     Attachments(io::Error),
 }
@@ -63,12 +58,9 @@ pub fn backup(
     attach: impl FnOnce() -> Result<Vec<Attachment>, BackupError>,
 ) -> Result<u64, BackupError> {
     let path = directory.join(FILE_NAME);
-    if let Some(path) = irregular_file(&path) {
-        return Err(BackupError::Irregular { path });
-    }
-    let Some(original) = file_id(&path) else {
+    if !path.exists() {
         return Err(BackupError::NoStore { directory: directory.to_owned() });
-    };
+    }
     if target.symlink_metadata().is_ok() {
         return Err(BackupError::Exists { path: target.to_owned() });
     }
@@ -83,20 +75,11 @@ pub fn backup(
     let copied = unfinished.prefix("hexad-backup-").suffix(".unfinished").tempfile_in(folder).map_err(write_error)?;
     copy(&path, copied.path())?;
     let attached = attach()?;
-    // SQLite opens the database and its log by their names, one after the other.
-    if file_id(&path) != Some(original) {
-        return Err(BackupError::Replaced { path });
-    }
     put_attachments(copied.path(), &attached).map_err(|source| BackupError::Sqlite { path, source })?;
     copied.as_file().sync_all().map_err(write_error)?;
     let file = persist(copied, target)?;
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(write_error)?;
     Ok(file.metadata().map_err(write_error)?.len())
-}
-
-/// The device and the inode number of the file that is at `path` now.
-fn file_id(path: &Path) -> Option<(u64, u64)> {
-    path.metadata().ok().filter(Metadata::is_file).map(|file| (file.dev(), file.ino()))
 }
 
 /// Copies the database at `path` into the empty file `target`, unless it is damaged.

@@ -20,9 +20,6 @@ const LOG_BYTES: usize = 16 * 1024 * 1024;
 /// The length of the log, in bytes, from which the writer copies the rest without waiting for an idle moment.
 const LONG_LOG_BYTES: usize = 64 * 1024 * 1024;
 
-/// The length of the log, in bytes, that it reaches only if a reader keeps SQLite from restarting it.
-const ENDLESS_LOG_BYTES: u64 = 4 * LONG_LOG_BYTES as u64;
-
 const NAME: &str = "store-checkpoint";
 
 /// The handle of the thread, which the writer has. Dropping it joins the thread.
@@ -33,22 +30,6 @@ pub struct Checkpointer {
     thread: Option<JoinHandle<()>>,
     /// About how many bytes were written to the log since it was last copied.
     log_bytes: usize,
-    growth: LogGrowth,
-}
-
-/// Whether the log grows without end, which the host reports once.
-#[derive(Default)]
-struct LogGrowth {
-    is_told: bool,
-}
-
-/// SQLite's answer to a checkpoint.
-#[derive(Debug, PartialEq, Eq)]
-struct Checkpoint {
-    /// Length of the log since SQLite last restarted it.
-    log_bytes: u64,
-    /// Bytes of it that are in the database.
-    copied_bytes: u64,
 }
 
 impl Checkpointer {
@@ -60,7 +41,7 @@ impl Checkpointer {
         let thread = std::thread::Builder::new()
             .name(NAME.to_owned())
             .spawn(move || copy_when_woken(&connection, &woken, &copied))?;
-        Ok(Self { wake: Some(wake), has_copied, thread: Some(thread), log_bytes, growth: LogGrowth::default() })
+        Ok(Self { wake: Some(wake), has_copied, thread: Some(thread), log_bytes })
     }
 
     /// Records a commit that has written this many bytes, after its requests got their results.
@@ -88,25 +69,7 @@ impl Checkpointer {
         }
         // If a reader keeps a rest, a later round copies it.
         self.log_bytes = 0;
-        if let Some(Checkpoint { log_bytes, copied_bytes }) = checkpoint(connection)
-            && self.growth.is_new(log_bytes)
-        {
-            tracing::warn!(
-                store = connection.path().unwrap_or_default(),
-                log_bytes,
-                copied_bytes,
-                "the write-ahead log cannot begin anew, and grows: another program, or a backup, has been reading the \
-                 database for long; end it if it is no backup"
-            );
-        }
-    }
-}
-
-impl LogGrowth {
-    /// Whether to report a log of this length. After SQLite has restarted the log, the host reports it again.
-    fn is_new(&mut self, log_bytes: u64) -> bool {
-        let was_told = std::mem::replace(&mut self.is_told, log_bytes > ENDLESS_LOG_BYTES);
-        self.is_told && !was_told
+        checkpoint(connection);
     }
 }
 
@@ -130,50 +93,8 @@ fn copy_when_woken(connection: &Connection, woken: &Receiver<()>, has_copied: &A
 
 /// Copies the part of the log that no reader needs, without waiting. On an error, everything stays in the log, where
 /// readers find it.
-fn checkpoint(connection: &Connection) -> Option<Checkpoint> {
-    let copy = || {
-        let page: u64 = connection.query_row("PRAGMA page_size", [], |row| row.get::<_, u32>(0))?.into();
-        connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
-            // Pages; -1 if another program checkpoints the database now.
-            let bytes = |pages: i64| u64::try_from(pages).unwrap_or_default() * page;
-            Ok(Checkpoint { log_bytes: bytes(row.get(1)?), copied_bytes: bytes(row.get(2)?) })
-        })
-    };
-    match copy() {
-        Ok(checkpoint) => Some(checkpoint),
-        Err(error) => {
-            tracing::warn!(%error, "the write-ahead log cannot be copied into the database; it grows");
-            None
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_log_that_a_reader_keeps_is_told_once_until_it_begins_anew() {
-        let folder = tempfile::tempdir().unwrap();
-        let open = || Connection::open(folder.path().join("store.db")).unwrap();
-        let (writer, reader) = (open(), open());
-        writer.execute_batch("PRAGMA journal_mode = wal; PRAGMA wal_autocheckpoint = 0; CREATE TABLE t (a)").unwrap();
-        let write = || writer.execute("INSERT INTO t VALUES (zeroblob(100000))", []).map(drop).unwrap();
-        reader.execute_batch("BEGIN; SELECT * FROM t").unwrap();
-        write();
-        let kept = checkpoint(&writer).unwrap();
-        assert!(kept.copied_bytes < 100_000 && kept.log_bytes > 100_000, "{kept:?}");
-        write();
-        let longer = checkpoint(&writer).unwrap();
-        assert!(longer.log_bytes > kept.log_bytes + 100_000, "{longer:?}");
-        reader.execute_batch("COMMIT").unwrap();
-        let whole = checkpoint(&writer).unwrap();
-        assert_eq!((whole.copied_bytes, whole.log_bytes), (longer.log_bytes, longer.log_bytes));
-        write();
-        assert!(checkpoint(&writer).unwrap().log_bytes < longer.log_bytes, "it has begun anew");
-
-        let mut growth = LogGrowth::default();
-        let told = [ENDLESS_LOG_BYTES, ENDLESS_LOG_BYTES + 1, ENDLESS_LOG_BYTES + 2, 0, ENDLESS_LOG_BYTES + 1];
-        assert_eq!(told.map(|bytes| growth.is_new(bytes)), [false, true, false, false, true]);
+fn checkpoint(connection: &Connection) {
+    if let Err(error) = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
+        tracing::warn!(%error, "the write-ahead log cannot be copied into the database; it grows");
     }
 }

@@ -5,8 +5,7 @@
 //! the log (`synchronous=FULL`). Another thread copies the log into the database ([`checkpointer`]).
 //!
 //! A read blocks the shard for the time of one lookup. If the page is cached, this takes microseconds, less than a
-//! switch to another thread. The lock of another program delays a read only briefly ([`open::READ_BUSY_TIMEOUT`]). The
-//! host notices a commit of another program within a second ([`log_length`]).
+//! switch to another thread. The host notices a commit of another program within a second ([`worker`]).
 
 mod attachments;
 mod backup;
@@ -14,7 +13,6 @@ mod bulk_reader;
 mod checkpointer;
 mod classify;
 mod integrity_check;
-mod log_length;
 mod open;
 mod operation;
 mod reader;
@@ -36,11 +34,9 @@ use bulk_reader::BulkReader;
 use checkpointer::Checkpointer;
 use integrity_check::IntegrityCheck;
 pub use integrity_check::check;
-use log_length::LogLength;
 pub use open::{FILE_NAME, SqliteOpenError};
 use operation::SqliteWrite;
 use reader::Reader;
-use worker::LockWait;
 use writer::{Writer, WriterParts};
 
 use super::near_cache::NearCached;
@@ -63,17 +59,14 @@ pub struct SqliteOptions {
     pub creates: bool,
     /// Most bytes of the database file; `None` for no limit.
     pub max_bytes: Option<u64>,
-    /// The age at which a transaction is committed if no request waits for it. Its writes are not
-    /// acknowledged yet, so a longer time loses nothing. It bounds how long a Spin with the same file
-    /// open waits for the lock.
+    /// The age at which a transaction is committed if no request waits for it. Its writes are not acknowledged yet, so
+    /// a longer time loses nothing.
     pub batch_age: Duration,
     /// The host reads a database up to this size, in bytes, as a whole before it serves it. This takes a fraction of a
     /// second. The host reads a larger one while it serves it (see [`integrity_check`]).
     pub checked_at_open: u64,
-    /// How long the writer waits for the lock of another program until the store counts as busy, and the host as not
-    /// ready. A Spin with the same file open holds the lock for a transaction.
-    pub busy_after: Duration,
-    /// How long the writer waits in total until it refuses the requests of a transaction.
+    /// How long the writer waits for the lock of another program. Then the store is busy, and the writer refuses the
+    /// requests of the transaction.
     pub lock_wait: Duration,
     /// How often the writer tries to write to a store that did not take writes.
     pub probe_interval: Duration,
@@ -86,8 +79,7 @@ impl Default for SqliteOptions {
             max_bytes: None,
             batch_age: Duration::from_millis(20),
             checked_at_open: 256 * 1024 * 1024,
-            busy_after: Duration::from_secs(1),
-            lock_wait: open::BUSY_TIMEOUT,
+            lock_wait: Duration::from_secs(1),
             probe_interval: Duration::from_secs(1),
         }
     }
@@ -111,22 +103,16 @@ impl Sqlite {
         let connection = database.connect_writer(options.max_bytes)?;
         let thread = |source| SqliteOpenError::Thread { path: database.path().to_owned(), source };
         // The writer's connection has made the log and its index, and keeps them until it is closed.
-        let lock = database.lock();
-        let (locked, file) =
-            lock.locked().map_err(|source| SqliteOpenError::Directory { path: directory.to_owned(), source })?;
-        let health = StoreHealth::new(database.path().to_owned(), database.files()).with_lock(locked, &file);
-        let health = Arc::new(health);
+        let health = Arc::new(StoreHealth::new(database.path().to_owned(), database.files()));
         let integrity_check = match database.is_checked() {
             true => None,
             false => Some(IntegrityCheck::start(database.connect_reader()?, health.clone()).map_err(thread)?),
         };
         let log_bytes = usize::try_from(size_of_file(directory, "-wal")).unwrap_or(usize::MAX);
         let checkpointer = Checkpointer::start(database.connect_checkpointer()?, log_bytes).map_err(thread)?;
-        let SqliteOptions { batch_age, busy_after, lock_wait, probe_interval, .. } = *options;
-        let lock_wait = LockWait { busy_after, total: lock_wait };
-        let log_length = LogLength::new(database.log());
-        let parts =
-            WriterParts { connection, checkpointer, log_length, batch_age, lock_wait, probe_interval, lock, health };
+        let SqliteOptions { batch_age, lock_wait, probe_interval, .. } = *options;
+        let lock = database.lock();
+        let parts = WriterParts { connection, checkpointer, batch_age, lock_wait, probe_interval, lock, health };
         let writer = Writer::start(parts).map_err(thread)?;
         Ok(Self { _integrity_check: integrity_check, writer: Arc::new(writer), database })
     }

@@ -10,6 +10,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, ffi};
 
 use super::integrity_check::check_pages;
 use crate::private_files;
+use crate::store::StoreProblem;
 use crate::store::lock::{DataLock, LockError};
 
 /// The file's name in the data directory, as Spin uses it.
@@ -28,12 +29,11 @@ const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS spin_key_value (
 pub const MARK_UNFINISHED: &str = "CREATE TABLE hexad_unfinished_copy (mark INTEGER)";
 pub const MARK_FINISHED: &str = "DROP TABLE hexad_unfinished_copy";
 
-/// How long a connection waits while a Spin with the same file open holds the lock for a transaction.
+/// How long a connection waits for a lock, which another one has for a transaction or while it recovers the log.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// As [`BUSY_TIMEOUT`], for a connection that reads on a shard's thread, which serves nothing meanwhile. Another
-/// program can keep a reader waiting only while it recovers the log.
-pub const READ_BUSY_TIMEOUT: Duration = Duration::from_millis(50);
+/// As [`BUSY_TIMEOUT`], for a connection that reads on a shard's thread, which serves nothing meanwhile.
+const READ_BUSY_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Why a database could not be opened. Each text says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -59,8 +59,6 @@ pub enum SqliteOpenError {
          writing, and start again"
     )]
     ReadOnly { path: PathBuf },
-    #[error("{path} is a folder, a pipe or a device and no file of the store; move it away, and start again")]
-    Irregular { path: PathBuf },
     #[error("a copy into {directory} was not completed; remove what is in it, and copy again")]
     Unfinished { directory: PathBuf },
     #[error("the store {path} is a link to a file that is away; mount its disk, or remove the link to begin anew")]
@@ -95,9 +93,6 @@ impl Database {
             return Err(SqliteOpenError::NoStore { directory: directory.to_owned() });
         }
         let lock = DataLock::acquire(directory)?;
-        if let Some(path) = irregular_file(&path) {
-            return Err(SqliteOpenError::Irregular { path });
-        }
         if !path.exists() {
             if path.is_symlink() {
                 return Err(SqliteOpenError::Dangling { path });
@@ -122,18 +117,15 @@ impl Database {
         &self.path
     }
 
-    /// The write-ahead log.
-    pub fn log(&self) -> PathBuf {
-        self.beside("-wal")
-    }
-
-    /// The database, its log and the log's index, which the writer's connection makes.
-    pub fn files(&self) -> Vec<PathBuf> {
-        vec![self.path.clone(), self.log(), self.beside("-shm")]
-    }
-
-    fn beside(&self, ending: &str) -> PathBuf {
-        beside(&self.path, ending)
+    /// The files that stay in place while a host has the database open: the database, its log, the log's index and the
+    /// lock. The writer's connection makes the index. Each file has the problem of its removal.
+    pub fn files(&self) -> Vec<(PathBuf, StoreProblem)> {
+        vec![
+            (self.path.clone(), StoreProblem::Removed),
+            (beside(&self.path, "-wal"), StoreProblem::Removed),
+            (beside(&self.path, "-shm"), StoreProblem::Removed),
+            (self.lock.path().to_owned(), StoreProblem::Unlocked),
+        ]
     }
 
     pub fn lock(&self) -> DataLock {
@@ -259,13 +251,6 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     path.into()
 }
 
-/// The first of the database's existing files that is no regular file. SQLite, which opens them by their names, would
-/// wait for a program at the other end of a pipe.
-pub fn irregular_file(path: &Path) -> Option<PathBuf> {
-    let mut files = ["", "-wal", "-shm", "-journal"].into_iter().map(|ending| beside(path, ending));
-    files.find(|file| fs::metadata(file).is_ok_and(|metadata| !metadata.is_file()))
-}
-
 /// The write-ahead log beside the database at `path`, if it belongs to another database that was there before.
 ///
 /// SQLite replays any log that it finds. A database without a log in its header, such as a backup, has never had one.
@@ -300,10 +285,7 @@ fn create(directory: &Path, path: &Path) -> Result<(), SqliteOpenError> {
     for name in ["", "-wal", "-shm", "-journal"] {
         let mut leftover = unfinished.clone().into_os_string();
         leftover.push(name);
-        match fs::remove_file(leftover) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(directory_error(error)),
-            _ => {}
-        }
+        private_files::remove(Path::new(&leftover)).map_err(directory_error)?;
     }
     // SQLite fills an empty file. If SQLite made the file, other users could read it.
     private_files::create(&unfinished).map_err(directory_error)?;
@@ -314,11 +296,7 @@ fn create(directory: &Path, path: &Path) -> Result<(), SqliteOpenError> {
         connection.close().map_err(|(_, error)| error)
     };
     fill().map_err(|source| open_error(path, source, is_full))?;
-    File::open(&unfinished)
-        .and_then(|file| file.sync_all())
-        .and_then(|()| fs::rename(&unfinished, path))
-        .and_then(|()| File::open(directory)?.sync_all())
-        .map_err(directory_error)
+    private_files::rename_durably(&unfinished, path).map_err(directory_error)
 }
 
 fn configure_writer(connection: &Connection, max_bytes: Option<u64>) -> rusqlite::Result<()> {

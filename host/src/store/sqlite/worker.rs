@@ -16,15 +16,11 @@ use rusqlite::Connection;
 
 use super::checkpointer::Checkpointer;
 use super::classify::classify_commit;
-use super::log_length::LogLength;
 use super::operation::{Message, QueuedWrite, SqliteWrite};
 use super::reader;
 use super::write_probe::{self, WriteProbe, record_failed_probe, record_failure};
 use crate::log_throttle::LogThrottle;
-use crate::store::{
-    CasOutcome, ChangeClock, ErrorKind, Key, LedgerEntry, StoreError, StoreFailure, StoreHealth, StoreProblem,
-    VersionBucket,
-};
+use crate::store::{CasOutcome, ChangeClock, Key, LedgerEntry, StoreError, StoreHealth, VersionBucket};
 
 /// The writer commits a transaction of this size even if no request waits for it. So the log and the page cache stay
 /// small during a large upload.
@@ -53,9 +49,10 @@ pub struct Worker {
     pub end_notice: EndNotice,
     pub checkpointer: Checkpointer,
     pub connection: Connection,
-    pub log_length: LogLength,
+    /// `data_version` at its last read. A commit of this connection does not change it.
+    pub data_version: Option<i64>,
     pub batch_age: Duration,
-    pub lock_wait: LockWait,
+    pub lock_wait: Duration,
     pub commits: Arc<AtomicU64>,
     pub clock: Arc<ChangeClock>,
     pub health: Arc<StoreHealth>,
@@ -63,15 +60,6 @@ pub struct Worker {
     pub log_throttle: LogThrottle,
     #[cfg(test)]
     pub faults: Arc<Faults>,
-}
-
-/// How long the writer waits for the lock of another program.
-#[derive(Clone, Copy)]
-pub struct LockWait {
-    /// Until the store counts as busy.
-    pub busy_after: Duration,
-    /// Until the transaction has failed.
-    pub total: Duration,
 }
 
 /// Records the end of the writer, also if it panics.
@@ -142,9 +130,10 @@ impl Worker {
         }
     }
 
-    /// Invalidates all cached values if another program has committed.
+    /// Invalidates all cached values and responses if another program has committed.
     fn follow(&mut self) -> rusqlite::Result<()> {
-        if self.log_length.has_foreign_commit(&self.connection)? {
+        let version = self.connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        if self.data_version.replace(version) != Some(version) {
             self.clock.invalidate_all();
         }
         Ok(())
@@ -159,7 +148,6 @@ impl Worker {
                 // Recorded before the requests get their results, because their next writes read it. A transaction
                 // without a change does not show that the store takes writes.
                 if !batch.changed.is_empty() {
-                    self.log_length.record_commit();
                     self.health.record_commit(batch.bytes);
                 }
                 mem::take(&mut batch.entries).into_iter().for_each(LedgerEntry::commit);
@@ -212,40 +200,12 @@ impl Worker {
 
     /// Opens a transaction, unless its writes would be lost.
     fn begin(&mut self) -> Result<(), StoreError> {
-        self.check_files()?;
-        self.lock()?;
-        self.follow()?;
-        if self.log_length.is_cut_off() {
-            self.health.set_removed(
-                "another program has cut off its `-wal` file, and with it the latest writes; stop the host and restore \
-                 a backup",
-            );
-        }
-        self.check_files()
-    }
-
-    /// Takes the lock of the database, which another program may have.
-    fn lock(&self) -> Result<(), StoreError> {
-        let lock = |wait| -> rusqlite::Result<()> {
-            self.connection.busy_timeout(wait)?;
-            self.execute("BEGIN IMMEDIATE")
-        };
         // After one wait for the lock in vain, no request waits for it again: each would keep its instance from reads.
-        let LockWait { busy_after, total } = self.lock_wait;
-        let first = if self.health.is_busy() { Duration::ZERO } else { busy_after.min(total) };
-        let Err(error) = lock(first).map_err(StoreError::from) else { return Ok(()) };
-        let is_busy = error.kind() == ErrorKind::Unavailable(StoreProblem::Busy);
-        if first.is_zero() || first == total || !is_busy {
-            return Err(error);
-        }
-        record_failure(&self.health, &error, 0);
-        Ok(lock(total - first)?)
-    }
-
-    fn check_files(&self) -> Result<(), StoreError> {
-        let unavailable =
-            |failure: StoreFailure| StoreError::Unavailable { problem: failure.problem, reason: failure.reason };
-        self.health.check_files().map_err(unavailable)
+        let wait = if self.health.is_busy() { Duration::ZERO } else { self.lock_wait };
+        self.connection.busy_timeout(wait)?;
+        self.execute("BEGIN IMMEDIATE")?;
+        self.follow()?;
+        self.health.check_files()
     }
 
     /// Applies `first` and the operations after it, until it is time to commit.

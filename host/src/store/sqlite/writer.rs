@@ -11,11 +11,10 @@ use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::checkpointer::Checkpointer;
-use super::log_length::LogLength;
 use super::operation::{Message, QueuedWrite, SqliteWrite};
 #[cfg(test)]
 use super::worker::Faults;
-use super::worker::{EndNotice, LockWait, Worker};
+use super::worker::{EndNotice, Worker};
 use super::write_probe::{WriteProbe, record_failure};
 use crate::log_throttle::LogThrottle;
 use crate::store::lock::DataLock;
@@ -55,9 +54,8 @@ pub struct Writer {
 pub struct WriterParts {
     pub connection: Connection,
     pub checkpointer: Checkpointer,
-    pub log_length: LogLength,
     pub batch_age: Duration,
-    pub lock_wait: LockWait,
+    pub lock_wait: Duration,
     pub probe_interval: Duration,
     /// The writer holds the lock until its connection is closed.
     pub lock: DataLock,
@@ -68,8 +66,7 @@ pub struct WriterParts {
 impl Writer {
     /// Starts the thread, after a probe has shown whether the store takes writes.
     pub fn start(parts: WriterParts) -> io::Result<Self> {
-        let WriterParts { connection, checkpointer, log_length, batch_age, lock_wait, probe_interval, lock, health } =
-            parts;
+        let WriterParts { connection, checkpointer, batch_age, lock_wait, probe_interval, lock, health } = parts;
         let (queue, messages) = mpsc::channel();
         let commits = Arc::new(AtomicU64::new(0));
         let clock = Arc::new(ChangeClock::default());
@@ -80,7 +77,7 @@ impl Writer {
             end_notice: EndNotice(health.clone()),
             checkpointer,
             connection,
-            log_length,
+            data_version: None,
             batch_age,
             lock_wait,
             commits: commits.clone(),

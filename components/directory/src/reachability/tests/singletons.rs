@@ -1,4 +1,4 @@
-//! The records of which there is one: settings and features.
+//! The single records: settings and features.
 
 use super::*;
 use crate::{feature, setting};

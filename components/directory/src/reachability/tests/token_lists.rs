@@ -4,7 +4,7 @@ use super::*;
 use crate::consistency::repair;
 use crate::token::{self, LAST_USE_MINUTES, NewPersonalToken};
 
-/// The record of one token in the place of another's makes that one work for another user.
+/// A token's record that replaces the record of another token makes that token work for another user.
 #[test]
 fn a_token_that_its_user_does_not_see_is_reported() {
     let (store, env) = forge();
@@ -55,7 +55,7 @@ fn repaired(env: &Env) -> Vec<(String, String)> {
 #[test]
 fn a_listed_token_that_was_there_and_is_lost_is_reported_and_taken_off_the_list() {
     let (store, env) = forge();
-    // A token of a build that did not list tokens, one that was used, one that came of a rotation, and a sound one.
+    // A token of a build that did not list tokens, a used one, one from a rotation, and a sound one.
     issue(&env, "unlisted", new_token(Subject::User(2), &["api"]));
     store.delete(&format!("{PREFIX}tokens/2")).unwrap();
     let unlisted = token::of_user(&env, 2).unwrap().remove(0);
@@ -77,7 +77,7 @@ fn a_listed_token_that_was_there_and_is_lost_is_reported_and_taken_off_the_list(
     assert_eq!(repaired(&later(&env, 4)), []);
 }
 
-/// A token is listed before its record is written, so that a request that ends in between leaves such an entry.
+/// A token is listed before its record is written. A request that ends in between leaves such an entry.
 #[test]
 fn a_listed_token_whose_creation_was_interrupted_is_no_problem() {
     let (store, env) = forge();
@@ -117,7 +117,7 @@ fn the_lost_tokens_of_a_deleted_user_are_no_problem() {
     assert_eq!(problems(&later(&env, 1)), [""; 0]);
 }
 
-/// What a check says of a token's record and of the list that names it.
+/// The problems of a token's record and of the list that names it.
 #[test]
 fn tokens_that_cannot_be_read_are_named_by_their_ids_and_ended_by_a_repair() {
     let (store, env) = forge();
@@ -149,7 +149,7 @@ fn tokens_that_cannot_be_read_are_named_by_their_ids_and_ended_by_a_repair() {
     assert!(token::find(&later, &Fingerprint::of(b"deploy")).unwrap().is_none());
 }
 
-/// A record of a later build, for one.
+/// For example a record of a later build.
 #[test]
 fn tokens_of_an_unknown_kind_are_left_by_a_repair() {
     let (store, env) = forge();
@@ -169,7 +169,7 @@ fn tokens_of_an_unknown_kind_are_left_by_a_repair() {
     }
 }
 
-/// The tokens of earlier builds are listed at the first question, which is answered for none before all are listed.
+/// The first read of a list migrates the tokens of earlier builds. It fails until all are listed.
 #[test]
 fn a_token_of_an_earlier_build_that_cannot_be_read_is_removed_by_a_repair() {
     let (store, env) = forge();

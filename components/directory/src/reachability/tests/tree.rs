@@ -1,7 +1,7 @@
 //! Groups and projects that earlier builds left outside of the tree, and their repair.
 
 use super::*;
-use crate::catalog::intent_log::DanglingRows;
+use crate::catalog::intent_log::DanglingPolicy;
 use crate::feature::{self, Actor};
 use crate::member::Membership;
 use crate::project::{self, ProjectLookup};
@@ -14,17 +14,17 @@ fn key(name: &str) -> String {
 fn commit(env: &Env, add: impl FnOnce(&mut Changes)) {
     let mut changes = Changes::default();
     add(&mut changes);
-    IntentLog::begin(env, changes).unwrap().update_catalog(env, DanglingRows::Listed).unwrap();
+    IntentLog::begin(env, changes).unwrap().update_catalog(env, DanglingPolicy::Keep).unwrap();
 }
 
-/// Stores a group below another one, as it was when writers of two moves did not see each other.
+/// Stores a group below another one, as two writers did that did not see each other's move.
 fn set_group(store: &MemoryStore, id: u64, path: &str, parent_id: u64) {
     let record = format!(r#"{{"name":"x","path":"{path}","parent_id":{parent_id},"visibility":"private"}}"#);
     store.set(&key(&format!("namespace/{id}")), record.as_bytes()).unwrap();
     store.set(&key(&format!("path/{parent_id}/{path}")), format!(r#"{{"namespace":{id}}}"#).as_bytes()).unwrap();
 }
 
-/// A group that was deleted while another host put a group or project below it.
+/// Deletes only a group's record, as if another host put a group or project below it at the same time.
 fn delete_alone(store: &MemoryStore, env: &Env, id: u64) {
     set_membership(env, 2, Source::Group(10), None);
     store.set(&key(&format!("namespace/{id}")), b"null").unwrap();
@@ -61,7 +61,7 @@ fn repair_deletes_groups_and_projects_below_a_deleted_namespace() {
     assert_eq!(held.0.into_keys().collect::<Vec<_>>(), [Source::Group(12)]);
     assert_eq!(feature::all(&env).unwrap()["beta"].actors.len(), 1);
 
-    // Neither comes back with the next holder of the id.
+    // The deleted groups and projects do not come back with the next group with the id.
     commit(&env, |changes| changes.group(10));
     dependents::save_group(&env, new_group(10, "next", None)).unwrap();
     commit(&env, |changes| changes.group(10));
@@ -214,7 +214,7 @@ fn a_group_that_leaves_a_cycle_takes_no_path_that_leads_elsewhere() {
         let below = namespace::find_group(&env, &format!("{taken}/below")).unwrap();
         assert_eq!(below.map(|group| group.id), Some(21), "{path}");
     }
-    // Every path that it could have is taken: it stays, and is reported.
+    // If every possible path is taken, the group stays and is reported.
     set_group(&store, 20, "x", 20);
     commit(&env, |changes| changes.group(20));
     for segment in ["x", "x-20", "group-20"] {

@@ -1,6 +1,6 @@
-//! Which fields are left out of a stored record.
+//! Defaults, which are omitted from a stored record.
 
-/// Whether a field has its default, and so need not be written.
+/// Whether a field has its default and is omitted.
 pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

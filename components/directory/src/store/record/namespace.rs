@@ -33,7 +33,7 @@ impl Incarnated for NamespaceRecord {
 }
 
 impl NamespaceRecord {
-    /// The same record as this incarnation.
+    /// Sets the incarnation.
     pub fn of(self, incarnation: Incarnation) -> Self {
         NamespaceRecord { incarnation, ..self }
     }

@@ -5,16 +5,16 @@ use crate::model::address::PathOwner;
 use crate::model::incarnation::Incarnation;
 use serde::{Deserialize, Serialize};
 
-/// The owner of a path.
+/// The entry of a path: its owner.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PathRecord {
     #[serde(flatten)]
     owner: OwnerRecord,
-    /// Which of the owners with this id one after another. It decides about a former path only, because a
-    /// present one is in the owner's record. Builds before this field wrote none.
+    /// The owner's incarnation. Only a former path needs it, because the owner's record has the present path. Earlier
+    /// builds did not write it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub incarnation: Incarnation,
-    /// The id of a writer that is about to take the path from an owner who does not use it any more.
+    /// The id of a writer that is about to take the former path from its owner.
     #[serde(default, skip_serializing_if = "is_default")]
     pub challenge: Option<String>,
 }

@@ -20,7 +20,7 @@ pub(crate) struct ProjectRecord {
     visibility: String,
     registry: String,
     issues: String,
-    /// Absent: enabled, as are merge requests.
+    /// Absent: enabled, as for merge requests.
     #[serde(default, skip_serializing_if = "is_default")]
     repository: Option<String>,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -31,7 +31,7 @@ pub(crate) struct ProjectRecord {
     default_branch: Option<String>,
     #[serde(default, skip_serializing_if = "is_default")]
     creator_id: Option<u64>,
-    /// Absent: the first user with the creator's id, also in records of builds before this field.
+    /// The incarnation of the creator. Absent for the first user with the id, and in records of earlier builds.
     #[serde(default, skip_serializing_if = "is_default")]
     creator_incarnation: Incarnation,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -48,11 +48,11 @@ pub(crate) struct ProjectRecord {
     pub pages_unique_domain: Option<String>,
     #[serde(default, skip_serializing_if = "is_default")]
     incarnation: Incarnation,
-    /// The incarnation that its issues name. Earlier builds stored issues without one, so that a project that
-    /// they created in place of a deleted one has none here.
+    /// The incarnation that the project's issues name. Earlier builds stored issues without an incarnation, so it is
+    /// absent for a project that they created after a deletion.
     #[serde(default, skip_serializing_if = "is_default")]
     pub issues_incarnation: Incarnation,
-    /// The incarnation that its repository names; as with issues.
+    /// The incarnation that the project's repository names, likewise.
     #[serde(default, skip_serializing_if = "is_default")]
     pub repository_incarnation: Incarnation,
 }
@@ -92,8 +92,7 @@ struct JobTokenScopeRecord {
     projects: Vec<u64>,
     #[serde(default)]
     groups: Vec<u64>,
-    /// Which of the records with these ids, where it is not the first one. Builds before these fields wrote
-    /// none, as for the first ones.
+    /// The incarnations of the records with these ids, except first incarnations. Earlier builds did not write them.
     #[serde(default, skip_serializing_if = "is_default")]
     project_incarnations: BTreeMap<u64, Incarnation>,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -111,7 +110,7 @@ impl JobTokenScopeRecord {
 }
 
 impl ProjectRecord {
-    /// The same record, which accepts jobs of these incarnations of the sources that it names.
+    /// Sets the incarnations of the sources whose jobs are accepted.
     pub fn accepting(mut self, incarnations: BTreeMap<Source, Incarnation>) -> Self {
         for (source, incarnation) in incarnations {
             match source {
@@ -122,12 +121,12 @@ impl ProjectRecord {
         self
     }
 
-    /// The same record, created by this incarnation of its creator.
+    /// Sets the incarnation of the creator.
     pub fn created_by(self, creator_incarnation: Incarnation) -> Self {
         ProjectRecord { creator_incarnation, ..self }
     }
 
-    /// The same record as this incarnation, in place of the record `before`.
+    /// Sets the incarnation of a record that replaces `before`.
     pub fn of(self, incarnation: Incarnation, before: Option<&Self>) -> Self {
         let issues_incarnation = before.map_or(&incarnation, |before| &before.issues_incarnation).clone();
         let repository_incarnation = before.map_or(&incarnation, |before| &before.repository_incarnation).clone();
@@ -210,7 +209,7 @@ impl From<NewProject> for ProjectRecord {
     }
 }
 
-/// The access level that a record has; a word that this build does not know allows nothing.
+/// The access level of a record. An unknown word allows nothing.
 fn level(stored: Option<&str>) -> FeatureAccess {
     stored.map_or(FeatureAccess::Enabled, |word| FeatureAccess::parse(word).unwrap_or(FeatureAccess::Disabled))
 }
@@ -221,7 +220,7 @@ fn unless_enabled(level: FeatureAccess) -> Option<String> {
 
 impl From<AnalyticsRecord> for Analytics {
     fn from(record: AnalyticsRecord) -> Self {
-        // A level that this build does not know asks for the highest role.
+        // An unknown level requires the highest role.
         let role = |level: Option<u64>| level.map(|level| Role::from_level(level).unwrap_or(Role::Owner));
         Analytics {
             base_url: record.base_url,

@@ -18,13 +18,13 @@ pub(crate) struct TokenRecord {
     expires_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub revoked: bool,
-    /// The number of the token that replaced this one, which was revoked at the same moment.
+    /// The number of the token that replaced this one in a rotation.
     #[serde(default, skip_serializing_if = "is_default")]
     pub rotated_to: Option<u64>,
-    /// Of the user, group or project.
+    /// The incarnation of the user, group or project.
     #[serde(default, skip_serializing_if = "is_default")]
     pub incarnation: Incarnation,
-    /// Of a job's project.
+    /// The incarnation of a job's project.
     #[serde(default, skip_serializing_if = "is_default")]
     pub project_incarnation: Incarnation,
 }
@@ -39,7 +39,7 @@ impl TokenRecord {
 /// Every personal token of one user, by number. The tokens' own records authenticate.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct UserTokensRecord {
-    /// The number that was given last, also of a deleted token.
+    /// The last number that was given, even to a deleted token.
     #[serde(default)]
     pub last: u64,
     #[serde(default)]
@@ -52,15 +52,15 @@ pub(crate) struct UserTokenRecord {
     pub fingerprint: String,
     #[serde(default, skip_serializing_if = "is_default")]
     pub description: String,
-    /// Absent: before it was recorded.
+    /// Absent for tokens of earlier builds.
     #[serde(default, skip_serializing_if = "is_default")]
     pub created_at: Option<Timestamp>,
 }
 
-/// How far tokens that were stored before [`UserTokensRecord`] are part of it.
+/// The progress of adding tokens to [`UserTokensRecord`] that were stored before it existed.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TokenMigrationRecord {
-    /// The last key that was looked at.
+    /// The last key that was handled.
     #[serde(default)]
     pub after: String,
     #[serde(default)]

@@ -93,5 +93,5 @@ fn a_certificate_that_the_server_has_signed_as_an_authority_is_accepted_if_it_is
 fn a_file_of_certificates_without_an_end_is_refused() {
     let mode = TlsMode::VerifyFull { authority: Some("/dev/zero".into()) };
     let error = Tls::new(&mode).err().map(|error| error.to_string()).unwrap();
-    assert!(error.contains("/dev/zero: it has more than"), "{error}");
+    assert!(error.contains("/dev/zero cannot be used: it has more than"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Other programs that use, lock, remove or truncate the files of a store.
+//! Other programs that use, lock or remove the files of a store.
 
 use super::*;
 use crate::wait::SOON;
@@ -77,9 +77,10 @@ async fn a_host_whose_lock_was_removed_writes_nothing_beside_another() {
 async fn the_end_of_the_writer_removes_the_log_and_is_no_failure_of_its_own() {
     let f = Fixture::new();
     let health = f.engine.health().clone();
-    let log = f.engine.database.log();
+    let log = f.directory.path().join(format!("{FILE_NAME}-wal"));
     assert!(log.exists());
-    drop(f);
+    let Fixture { engine, one, two, directory: _directory } = f;
+    drop((engine, one, two));
     assert!(!log.exists());
     assert_eq!(health.failure().map(|failure| failure.problem), Some(StoreProblem::WriterStopped));
 }
@@ -96,7 +97,7 @@ async fn a_file_that_was_replaced_before_the_end_of_the_writer_is_known_after_it
 }
 
 #[tokio::test]
-async fn the_lock_of_another_program_is_waited_for_until_the_store_is_known_to_be_busy() {
+async fn a_write_waits_for_the_lock_of_another_program_unless_the_store_is_busy() {
     // Longer than any test may take.
     let (lock_wait, probe_interval) = (Duration::from_secs(3600), Duration::from_millis(1));
     let f = Fixture::with(SqliteOptions { lock_wait, probe_interval, ..SqliteOptions::default() });
@@ -123,78 +124,23 @@ async fn the_lock_of_another_program_is_waited_for_until_the_store_is_known_to_b
 }
 
 #[tokio::test]
-async fn a_store_is_busy_while_requests_wait_for_the_lock_of_another_program() {
-    let lock_wait = Duration::from_secs(3600);
-    let f =
-        Fixture::with(SqliteOptions { lock_wait, busy_after: Duration::from_millis(1), ..SqliteOptions::default() });
-    let other = rusqlite::Connection::open(f.directory.path().join(FILE_NAME)).unwrap();
-    other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let mut write = std::pin::pin!(put(&f, 10));
-    assert!(futures::poll!(write.as_mut()).is_pending());
-    f.until_problem(Some(StoreProblem::Busy)).await;
-    assert!(futures::poll!(write.as_mut()).is_pending());
-    other.execute_batch("COMMIT").unwrap();
-    write.await.unwrap();
-    assert_eq!(f.problem(), None);
-}
-
-#[tokio::test]
-async fn a_store_whose_log_was_cut_off_takes_no_more_writes() {
-    let f = Fixture::with(SqliteOptions { probe_interval: Duration::from_millis(1), ..SqliteOptions::default() });
-    put(&f, 9000).await.unwrap();
-    put(&f, 9000).await.unwrap();
-    let log = std::fs::File::options().write(true).open(f.engine.database.log()).unwrap();
-    log.set_len(log.metadata().unwrap().len() / 2).unwrap();
-    // During an outage, a probe must not fill the log either.
-    f.engine.health().begin_outage(StoreProblem::Unavailable, "a read failed", 0);
-    let refused = put(&f, 9000).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Unavailable(StoreProblem::Removed), "{refused}");
-    assert_eq!(f.problem(), Some(StoreProblem::Removed));
-}
-
-#[tokio::test]
-async fn sqlite_may_cut_the_log() {
-    let f = Fixture::new();
-    let other = rusqlite::Connection::open(f.directory.path().join(FILE_NAME)).unwrap();
-    for _ in 0..3 {
-        put(&f, 9000).await.unwrap();
-        let busy: i64 = other.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).unwrap();
-        assert_eq!((busy, size_of_file(f.directory.path(), "-wal")), (0, 0));
-        // The log restarts with a shorter part, of this host or of another program.
-        put(&f, 10).await.unwrap();
-        other.execute("DELETE FROM spin_key_value", []).unwrap();
-    }
-    // A commit truncates a log that was longer than its limit.
-    put(&f, 80 << 20).await.unwrap();
-    let long = size_of_file(f.directory.path(), "-wal");
-    let mut bytes = 10;
-    let is_cut = async || {
-        // Another value each time: SQLite does not write an equal value.
-        bytes += 1;
-        put(&f, bytes).await.unwrap();
-        size_of_file(f.directory.path(), "-wal") < long
-    };
-    wait_until_async(SOON, "a commit that cuts the log", is_cut).await;
-    put(&f, 10).await.unwrap();
-    assert_eq!(f.problem(), None);
-}
-
-#[tokio::test]
 async fn values_that_another_program_has_changed_are_forgotten() {
     let f = Fixture::new();
     put(&f, 10).await.unwrap();
     let clock = f.one.change_clock().unwrap();
     let number = clock.now();
     let buckets = [clock.bucket(&key("k"))];
+    let other_bucket = clock.bucket(&key("other"));
     assert_eq!(f.one.get(&key("k")).await.unwrap().map(|value| value.len()), Some(10));
     let other = rusqlite::Connection::open(f.directory.path().join(FILE_NAME)).unwrap();
     other.execute("UPDATE spin_key_value SET value = x'01'", []).unwrap();
     // No request writes meanwhile.
     wait_until_async(SOON, "the other program's change", async || !clock.are_unchanged_since(number, &buckets)).await;
+    assert!(!clock.is_unchanged_since(number, other_bucket), "every cached value and response is forgotten");
     assert_eq!(f.one.get(&key("k")).await.unwrap(), Some(vec![1]));
     let number = clock.now();
     put(&f, 10).await.unwrap();
-    assert!(clock.are_unchanged_since(number, &[clock.bucket(&key("other"))]), "the host's own commits are no other's");
+    assert!(clock.is_unchanged_since(number, other_bucket), "the host's own commits are no other's");
 }
 
 #[tokio::test]

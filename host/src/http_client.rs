@@ -1,4 +1,4 @@
-//! The HTTP client of the commands.
+//! The HTTP client of the commands and of the exporter of traces. It blocks.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn config() -> ConfigBuilder<AgentScope> {
         .timeout_connect(Some(CONNECT_TIMEOUT))
         .http_status_as_error(false)
         // By default, ureq takes a proxy from variables such as `http_proxy`. Over plain HTTP a proxy would read the
-        // token, and it cannot reach a host on this machine.
+        // token, and it cannot reach a host or a collector on this machine.
         .proxy(None)
         // A redirect would send the token to another server.
         .max_redirects(0)
