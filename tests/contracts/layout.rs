@@ -1,21 +1,7 @@
 //! The layout: an area has one name everywhere, and every area has the same modules. The compiler has its profile.
 
-use super::{areas, manifest};
+use super::{areas, manifest, rust_files};
 use hexad_tests::server::root;
-use std::path::Path;
-
-fn files(folder: &Path) -> Vec<std::path::PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap_or_else(|why| panic!("{}: {why}", folder.display())) {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            found.extend(files(&path));
-        } else if path.extension().is_some_and(|ending| ending == "rs") {
-            found.push(path);
-        }
-    }
-    found
-}
 
 #[test]
 fn an_areas_name_is_its_folder_its_contract_and_its_component() {
@@ -42,7 +28,7 @@ fn every_area_has_the_same_modules() {
 fn only_the_module_route_has_urls() {
     for area in areas() {
         let folder = root().join("components").join(&area).join("src");
-        for path in files(&folder) {
+        for path in rust_files(&folder) {
             // Tests request URLs, and `route` defines them.
             let within = path.strip_prefix(&folder).expect("a file of the area").with_extension("");
             if within.iter().any(|part| part == "tests" || part == "route") {

@@ -15,6 +15,7 @@ mod waits;
 mod worlds;
 
 use hexad_tests::server::root;
+use std::path::{Path, PathBuf};
 
 /// `spin.toml`, parsed.
 pub fn manifest() -> toml::Table {
@@ -31,4 +32,18 @@ pub fn areas() -> Vec<String> {
 pub fn built(area: &str) -> Vec<u8> {
     let path = root().join("dist").join(format!("{area}.wasm"));
     std::fs::read(&path).unwrap_or_else(|why| panic!("{}: {why}; `make components` builds it", path.display()))
+}
+
+/// The Rust files below a folder. Folders that builds and tests write are left out.
+pub fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap_or_else(|why| panic!("{}: {why}", folder.display())) {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() && !["cache", "target"].iter().any(|made| path.ends_with(made)) {
+            found.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            found.push(path);
+        }
+    }
+    found
 }

@@ -1,6 +1,8 @@
 //! Comments that document code are plain sentences, and public types of a crate have names of their own.
 //! CONTRIBUTING ("Names and comments") has the rules.
 
+use super::rust_files;
+use super::waits::MODULES;
 use hexad_tests::server::root;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -36,19 +38,6 @@ const PHRASES: [&str; 19] = [
 
 /// Documents that keep the same rules. Older ones follow as they are rewritten.
 const DOCUMENTS: [&str; 1] = ["docs/glossary.md"];
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap_or_else(|why| panic!("{}: {why}", folder.display())) {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() && !["cache", "target"].iter().any(|made| path.ends_with(made)) {
-            found.extend(files(&path));
-        } else if path.extension().is_some_and(|ending| ending == "rs") {
-            found.push(path);
-        }
-    }
-    found
-}
 
 /// The text of a line that documents an item or a module.
 fn documentation(line: &str) -> Option<&str> {
@@ -109,7 +98,7 @@ fn faults<'a>(path: &Path, lines: impl Iterator<Item = (usize, Option<&'a str>)>
 fn documentation_is_made_of_plain_sentences() {
     let mut found = Vec::new();
     for folder in ["host", "forge", "widgets", "components", "tests"] {
-        for path in files(&root().join(folder)) {
+        for path in rust_files(&root().join(folder)) {
             let text = std::fs::read_to_string(&path).expect("readable");
             found.extend(faults(&path, (1..).zip(text.lines().map(documentation))));
         }
@@ -141,7 +130,8 @@ fn public_types_of_a_crate_have_names_of_their_own() {
     let mut twice = Vec::new();
     for folder in crates.map(|path| root().join(path)).chain(areas) {
         let mut types: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
-        for path in files(&folder) {
+        let is_test = |path: &Path| path.with_extension("").iter().any(|part| MODULES.iter().any(|name| part == *name));
+        for path in rust_files(&folder).into_iter().filter(|path| !is_test(path)) {
             let text = std::fs::read_to_string(&path).expect("readable");
             let shipped = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
             for line in shipped.lines().filter(|line| line.starts_with("pub")) {

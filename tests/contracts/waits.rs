@@ -1,7 +1,8 @@
 //! Tests wait with a deadline: through `tests/harness/wait.rs`, whose failures name what a test waits for.
 
+use super::rust_files;
 use hexad_tests::server::root;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The functions with which a loop without a deadline waits. Both words are split, because this file is test code, too.
 const FORBIDDEN: [&str; 2] = [concat!("yield", "_now"), concat!("thread::", "sleep")];
@@ -11,21 +12,7 @@ const WAITS: [&str; 2] = ["tests/harness/wait.rs", "tests/harness/wait_async.rs"
 
 /// The folders whose code is that of tests, and names of modules that are.
 const FOLDERS: [&str; 2] = ["host/tests", "tests"];
-const MODULES: [&str; 4] = ["tests", "testing", "conformance", "torture"];
-
-/// The Rust files below a folder. Folders that tests write are left out.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap_or_else(|why| panic!("{}: {why}", folder.display())) {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() && !["cache", "target"].iter().any(|made| path.ends_with(made)) {
-            found.extend(files(&path));
-        } else if path.extension().is_some_and(|ending| ending == "rs") {
-            found.push(path);
-        }
-    }
-    found
-}
+pub const MODULES: [&str; 4] = ["tests", "testing", "conformance", "torture"];
 
 /// The lines of test code in a file, with their numbers. `path` starts at the project's folder.
 fn test_code<'a>(path: &Path, text: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
@@ -52,7 +39,7 @@ fn other_waits(path: &Path, text: &str) -> Vec<String> {
 fn tests_wait_with_a_deadline_for_something_that_has_a_name() {
     let mut found = Vec::new();
     for folder in ["host", "forge", "components", "tests"] {
-        for path in files(&root().join(folder)) {
+        for path in rust_files(&root().join(folder)) {
             let text = std::fs::read_to_string(&path).expect("readable");
             let path = path.strip_prefix(root()).expect("below the root");
             if !WAITS.iter().any(|file| path == Path::new(file)) {

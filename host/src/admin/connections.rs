@@ -41,13 +41,10 @@ impl ConnectionBounds {
     /// The most in proportion to `total` connections. At least four of each kind, because with fewer, health checks and
     /// operators would keep each other out.
     pub fn within(total: usize) -> Self {
-        let whole = Self::MOST.total();
-        let bound = |most: usize| (most * total.min(whole) / whole).max(4);
-        Self {
-            authenticated: bound(Self::MOST.authenticated),
-            unauthenticated: bound(Self::MOST.unauthenticated),
-            silent: bound(Self::MOST.silent),
-        }
+        let total = total.min(Self::MOST.total());
+        let bound = |most: usize| (most * total / Self::MOST.total()).max(4);
+        let (authenticated, unauthenticated) = (bound(Self::MOST.authenticated), bound(Self::MOST.unauthenticated));
+        Self { authenticated, unauthenticated, silent: total.saturating_sub(authenticated + unauthenticated).max(4) }
     }
 }
 
@@ -318,7 +315,7 @@ mod tests {
             let least = ConnectionBounds { authenticated: 4, unauthenticated: 4, silent: 4 };
             assert!(ConnectionBounds::within(total).total() <= total.max(least.total()), "{total}");
         }
-        let expected = ConnectionBounds { authenticated: 8, unauthenticated: 4, silent: 33 };
+        let expected = ConnectionBounds { authenticated: 8, unauthenticated: 4, silent: 34 };
         assert_eq!(ConnectionBounds::within(46), expected);
     }
 

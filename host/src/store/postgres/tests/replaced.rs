@@ -48,7 +48,7 @@ async fn a_database_that_is_made_anew_is_refused_until_the_store_is_restored() {
     assert_eq!(until_readable(&*backend, "a").await.unwrap(), b"1");
     host.until_problem(None).await;
     let rows = "select (select count(*) from hexad.format), (select count(*) from hexad.horizon),
-                       (select count(*) from hexad.timeline);";
+                       (select count(*) from hexad.era);";
     assert_eq!(server.sql_in("forge", rows).trim(), "1|1|1");
     assert_eq!(backend.losses(), 1, "instances from before take no more requests");
     // The values that this request has read may be gone.
