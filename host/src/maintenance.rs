@@ -1,4 +1,4 @@
-//! Maintenance: periodic requests that a manifest declares and that the host sends to its components (decision 0047).
+//! Maintenance: periodic requests that a manifest declares and that the host sends to its components (decision 0002).
 //!
 //! The request is a `POST` with a JSON object. The component does a bounded part of its task and responds with a JSON
 //! object. Its `cursor` is for the next request; it is absent or null when the task is finished. Its `wait_seconds` is

@@ -1,4 +1,4 @@
-//! Finds the component that serves a path, by Spin's rules for `[[trigger.http]]` routes (decision 0003).
+//! Finds the component that serves a path, by Spin's rules for `[[trigger.http]]` routes (decision 0002).
 //!
 //! A route matches the raw path, without decoding, segment by segment. A word matches itself, `:name` matches one
 //! segment, and a trailing `/...` matches the rest, which may be empty. Empty segments (`//`, a slash at the end) do

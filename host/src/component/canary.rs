@@ -1,4 +1,4 @@
-//! A canary: a new revision that serves some of the callers until its trial is decided (decision 0030).
+//! A canary: a new revision that serves some of the callers until its trial is decided (decision 0029).
 //!
 //! The hash of a caller's credential (or else of its address) decides which revision serves it, so that a caller does
 //! not alternate between versions. The host ends the trial. The canary fails as soon as it does worse than its policy

@@ -1,4 +1,4 @@
-//! Traces of requests, exported to a collector by OTLP (decision 0032).
+//! Traces of requests, exported to a collector by OTLP (decision 0031).
 //!
 //! A request has a span, and its component has a child span. The component's key-value operations, instantiations and
 //! outbound requests are children of that span. The host trusts `traceparent` (W3C Trace Context), including its
