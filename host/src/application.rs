@@ -379,7 +379,7 @@ impl RequestPipeline<'_> {
         let (revision, lease) = lease.map_err(|error| self.lease_error(&error))?;
         check_unread(&parts)?;
         let pool = revision.pool(self.shard).ok_or(RequestError::Failed)?;
-        // A response that may be cached must not depend on the trace's headers (decision 0020).
+        // A response that may be cached must not depend on the trace's headers (decision 0019).
         self.trace_call(&revision, miss.is_none().then_some(&mut parts.headers));
         let request = Request::from_parts(parts, body);
         let tasks = self.application.guest_tasks(self.shard);

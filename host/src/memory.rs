@@ -1,5 +1,5 @@
 //! The allocator: jemalloc. It costs a request less time than the system's allocator, and can return free memory to the
-//! system (decision 0045).
+//! system (decision 0046).
 
 #[cfg(target_os = "linux")]
 #[global_allocator]

@@ -4,7 +4,7 @@
 //! A client's request has the depth 0, a request of its guest the depth 1, and so on up to [`MAX_DEPTH`]. Each limit of
 //! concurrent work has separate permits for each depth ([`DepthLimits`]). A request holds permits of its depth and
 //! waits for requests of the next depth only. So requests never wait for each other in a circle, however often
-//! components call each other or themselves (decision 0082).
+//! components call each other or themselves (decision 0024).
 
 use std::array;
 use std::sync::Arc;

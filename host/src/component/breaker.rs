@@ -1,4 +1,4 @@
-//! Circuit breakers of a revision (decision 0022).
+//! Circuit breakers of a revision (decision 0021).
 //!
 //! Each path has a breaker. Consecutive failures at a path, with no complete response between them, open its breaker,
 //! and the host refuses the path's requests for a while. Then it lets a few probes through; a complete response closes

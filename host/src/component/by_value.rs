@@ -146,7 +146,7 @@ pub fn pass(handler: Option<ByValueHandler>, request: HttpRequest<WasiBody>, con
         return Passed::AsStream(request);
     }
     let (head, mut body) = request.into_parts();
-    // The host does not wait for the body: the guest may not need it (decision 0140).
+    // The host does not wait for the body: the guest may not need it (decision 0138).
     let mut cx = Context::from_waker(Waker::noop());
     let mut frames = Vec::new();
     loop {
@@ -218,7 +218,7 @@ impl Response {
 }
 
 /// The body that a guest sends. A body with a `number` is kept; an empty one with a `number` stands for the kept body
-/// (decision 0141).
+/// (decision 0138).
 fn sent_or_kept(body: Bytes, number: Option<u8>, guest: &mut Guest) -> wasmtime::Result<Bytes> {
     let Some(number) = number else { return Ok(body) };
     if body.is_empty() {

@@ -1,6 +1,6 @@
 //! A guest call: one request in one instance.
 //!
-//! A guest call is a future that its connection polls (decision 0017). Usually a guest reads the store, computes and
+//! A guest call is a future that its connection polls (decision 0016). Usually a guest reads the store, computes and
 //! responds without waiting. Then one poll of the connection completes the request, without a task, a queue or a timer.
 //! If the guest has more to do when the head of its response goes out, the call becomes a task. If the client has gone,
 //! the host ends the call and frees its permit.

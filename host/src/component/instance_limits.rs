@@ -1,5 +1,5 @@
 //! Limits on a component's concurrent requests. Each change of the active revisions, except the beginning of a trial,
-//! starts with all permits free (decision 0144). So requests of a rolled-back revision that never end take no permits
+//! starts with all permits free (decision 0061). So requests of a rolled-back revision that never end take no permits
 //! of the next one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -69,7 +69,7 @@ impl GuestBody {
     }
 
     /// Reads what the guest writes without waiting. A body that is complete by then leaves with the head, in one write
-    /// and with its length (decision 0018). Any other is streamed, and its guest becomes a task. Returns whether the
+    /// and with its length (decision 0016). Any other is streamed, and its guest becomes a task. Returns whether the
     /// body is complete.
     pub fn buffer_small_body(mut self, mut call: GuestCall) -> (ResponseBody, bool) {
         call.mark_response_sent();

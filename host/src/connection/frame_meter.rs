@@ -1,4 +1,4 @@
-//! Counts the HTTP/2 frames that cost work and carry nothing (RFC 9113, section 10.5; decision 0067).
+//! Counts the HTTP/2 frames that cost work and carry nothing (RFC 9113, section 10.5; decision 0023).
 
 use std::io;
 use std::pin::Pin;

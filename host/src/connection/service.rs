@@ -299,7 +299,7 @@ impl Connection {
         };
         let body = body.completing(open_stream);
         drop(pending);
-        // The other requests of this shard run before the response is written (decision 0018): the write wakes the
+        // The other requests of this shard run before the response is written (decision 0016): the write wakes the
         // client, which may run on the same processor. A request that had to wait has let them run already. The body is
         // in the budget before, so that they see it.
         if !waited {

@@ -1,5 +1,5 @@
 //! Response bodies that an instance has asked its host to keep, so that they are not copied again
-//! (`hexad:platform/by-value-handler` in `wit/platform.wit`; decision 0141).
+//! (`hexad:platform/by-value-handler` in `wit/platform.wit`; decision 0138).
 
 use std::sync::Arc;
 

@@ -62,7 +62,7 @@ impl MemoryLimiter {
     }
 
     /// Counts the memory for the request's client, if more than half of the budget is used with `growth` more bytes.
-    /// Otherwise, concurrent requests would contend for the counters without need (decision 0149).
+    /// Otherwise, concurrent requests would contend for the counters without need (decision 0066).
     fn count_if_scarce(&mut self, growth: u64) {
         if !self.is_counted
             && self.budget.is_scarce(growth)

@@ -1,4 +1,4 @@
-//! The memory that a host may use, and the part of it that guests share (decisions 0066 and 0149).
+//! The memory that a host may use, and the part of it that guests share (decision 0066).
 //!
 //! The memory of caches and responses is set aside at the start ([`MemoryDivision`]). The rest is the budget of all
 //! guests' linear memories. A guest that needs more than is left gets the memory of idle instances, of any component.

@@ -1,4 +1,4 @@
-//! An exchange: a request that a guest returns while it handles one by value (decision 0140). The host sends it like a
+//! An exchange: a request that a guest returns while it handles one by value (decision 0138). The host sends it like a
 //! request of `wasi:http/client`, and calls the guest again with the response.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The heads of messages that cross the sandbox by value: lines as in HTTP/1.1, in one buffer (decision 0141).
+//! The heads of messages that cross the sandbox by value: lines as in HTTP/1.1, in one buffer (decision 0138).
 
 use http::{HeaderMap, Request};
 use wasmtime_wasi_http::{FieldMap, WasiHttpView};
