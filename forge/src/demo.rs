@@ -53,9 +53,9 @@ struct DemoState {
 
 /// Loads the demo into the server, unless the store has the demo or other records. In each case prints a text for the
 /// user at the terminal. If loading fails, the host continues without the demo.
-pub fn load(serving: &Serving, bootstrap_token: &str) {
-    let public_url = serving.public_url.trim_end_matches('/');
-    if let Err(error) = load_into(&serving.plain_url, public_url, bootstrap_token) {
+pub fn load(serving: Serving, bootstrap_token: &str) {
+    let public_url = serving.public_url.trim_end_matches("/");
+    if let Err(error) = serving.plain_url.and_then(|url| load_into(&url, public_url, bootstrap_token)) {
         announce(&format!("\nOpen {public_url}/ in a browser. The demo was not loaded: {}\n\n", one_line(&error)));
     }
 }

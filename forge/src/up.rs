@@ -25,6 +25,6 @@ impl UpWithDemo {
         }
         let bootstrap_token = token::bootstrap(&secrets)?;
         let secrets = secrets.with(token::BOOTSTRAP_TOKEN, bootstrap_token.clone());
-        self.up.run(secrets, Some(move |serving: Serving| demo::load(&serving, &bootstrap_token)))
+        self.up.run(secrets, Some(move |serving: Serving| demo::load(serving, &bootstrap_token)))
     }
 }

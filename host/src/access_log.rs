@@ -98,6 +98,7 @@ impl AccessLog {
             reopen: reopen.clone(),
             dropped: dropped.clone(),
             reported: 0,
+            failure: None,
             is_torn: false,
             log_throttle: LogThrottle::new(1, 3),
         };
@@ -187,6 +188,8 @@ struct AccessLogWriter {
     dropped: Arc<Counter>,
     /// How many dropped lines were logged.
     reported: u64,
+    /// The last error of a write that is not logged yet.
+    failure: Option<String>,
     /// Whether the file may end with a partial line.
     is_torn: bool,
     /// On a full disk, every write fails.
@@ -205,7 +208,20 @@ impl AccessLogWriter {
             }
             let batch = iter::once(first).chain(entries.try_iter()).take(MAX_BATCH);
             self.write(&batch.map(|entry| entry.line(self.format)).collect::<Vec<_>>());
+            if self.dropped.get() > self.reported && self.log_throttle.pass().is_some() {
+                self.report();
+            }
         }
+        if self.dropped.get() > self.reported {
+            self.report();
+        }
+    }
+
+    fn report(&mut self) {
+        let lines = self.dropped.get() - self.reported;
+        self.reported += lines;
+        let reason = self.failure.take().unwrap_or_else(|| "the file is too slow".to_owned());
+        tracing::error!(lines, reason, "lines of the access log were dropped");
     }
 
     fn write(&mut self, lines: &[String]) {
@@ -213,14 +229,9 @@ impl AccessLogWriter {
         let text = end_of_torn.to_owned() + &lines.concat();
         let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.flush());
         self.is_torn = written.is_err();
-        if written.is_err() {
+        if let Err(error) = written {
             self.dropped.add(lines.len() as u64);
-        }
-        let lines = self.dropped.get() - self.reported;
-        if lines > 0 && self.log_throttle.pass().is_some() {
-            self.reported += lines;
-            let reason = written.map_or_else(|error| error.to_string(), |()| "the file is too slow".to_owned());
-            tracing::error!(lines, reason, "lines of the access log were dropped");
+            self.failure = Some(error.to_string());
         }
     }
 }

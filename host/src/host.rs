@@ -28,9 +28,10 @@ use crate::instance_permit::{StalledInstances, StalledPermits};
 use crate::manifest::{Component, Manifest, sharing_notes};
 use crate::memory_budget::{MemoryBudget, MemoryDivision};
 use crate::metrics::Metrics;
+use crate::private_files;
 use crate::response_cache::{self, CacheCounters, ResponseCache};
 use crate::runtime::Runtime;
-use crate::secrets::Secrets;
+use crate::secrets::{self, Secrets};
 use crate::serving_threads::{ServingThreads, StopDeadline};
 use crate::shard::{self, Shard};
 use crate::store::{self, Backend, Engine};
@@ -93,6 +94,10 @@ impl Host {
 
         let shards = options.threads.get();
         let store = Engine::open(&options.data, shards, &options.store, options.postgres.as_ref())?;
+        let data = &options.data;
+        for folder in [data.clone(), data.join(secrets::FOLDER), data.join(deploy::COMPONENTS)] {
+            private_files::remove_unfinished(&folder);
+        }
         let backends: Vec<Arc<dyn Backend>> =
             (0..shards).map(|shard| store.backend(shard)).collect::<Result<_, _>>()?;
         store

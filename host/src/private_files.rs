@@ -95,6 +95,15 @@ pub fn replace(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     rename_durably(file.path(), path)
 }
 
+/// Removes what a killed host has left unfinished in a folder. The data directory is locked.
+pub fn remove_unfinished(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().ends_with(UNFINISHED) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
 /// Gives a complete file its name, in place of another file. It is on disk when this returns.
 pub fn rename_durably(from: &Path, to: &Path) -> io::Result<()> {
     // Otherwise the name might survive a crash, and the content not.

@@ -15,7 +15,7 @@ use crate::store::postgres::FleetStore;
 use crate::{private_files, random};
 
 /// The folder with a file for each secret, in the data folder.
-const FOLDER: &str = "secrets";
+pub const FOLDER: &str = "secrets";
 
 const KEY_BYTES: usize = 32;
 

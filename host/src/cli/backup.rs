@@ -10,10 +10,11 @@ use clap::Args;
 use serde::Deserialize;
 
 use super::terminal::printable;
-use crate::admin::{AdminAccess, HostStatus};
+use crate::admin::{AdminAccess, StoreProblemStatus};
 use crate::deploy;
 use crate::http_client::agent_with;
 use crate::store::StoreProblem;
+use crate::store::postgres::ServerStatus;
 use crate::store::sqlite::{self, BackupError};
 
 /// How long the host may take to report the state of its store.
@@ -55,14 +56,22 @@ impl Backup {
 fn host_objection(data: &Path) -> Option<BackupError> {
     #[derive(Deserialize)]
     struct StatusResponse {
-        host: HostStatus,
+        host: StoreStatus,
+    }
+    /// The part of the status that the command needs, so that hosts of other builds are understood.
+    #[derive(Deserialize)]
+    struct StoreStatus {
+        #[serde(default)]
+        store_problem: Option<StoreProblemStatus>,
+        #[serde(default)]
+        postgres: Option<ServerStatus>,
     }
     let AdminAccess { url, token } = AdminAccess::find(data).ok()?;
     let request = agent_with(STATUS_TIMEOUT).get(format!("{url}/status"));
     // A killed host leaves the address of its listener behind. Without an answer, the backup is made.
     let mut response = request.header("authorization", format!("Bearer {token}")).call().ok()?;
     let text = response.body_mut().read_to_string().ok()?;
-    let HostStatus { store_problem, postgres, .. } = serde_json::from_str::<StatusResponse>(&text).ok()?.host;
+    let StoreStatus { store_problem, postgres } = serde_json::from_str::<StatusResponse>(&text).ok()?.host;
     if let Some(postgres) = postgres {
         return Some(BackupError::OnPostgres { directory: data.to_owned(), url: printable(&postgres.url) });
     }

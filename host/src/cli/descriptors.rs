@@ -7,12 +7,15 @@ use crate::admin::ConnectionBounds;
 use crate::host::HostOptions;
 use crate::ingress::IngressOptions;
 
-/// Descriptors of the store, the listeners, the logs, an operator's few connections, and PostgreSQL's reports. The rest
-/// is for outbound connections, and for files that are briefly open, such as a swap's.
+/// Descriptors of the store, the listeners, the logs and an operator's few connections. The rest is for outbound
+/// connections, and for files that are briefly open, such as a swap's.
 const RESERVE: usize = 64;
 
-/// Descriptors of a thread that serves: its runtime, and its reader of PostgreSQL.
-const OF_A_THREAD: usize = 8;
+/// Descriptors of a thread that serves.
+const OF_A_THREAD: usize = 6;
+
+/// Connections to PostgreSQL beside the writers and a reader of each thread: for barriers, reports and a cancel request.
+const OF_POSTGRES: usize = 4;
 
 /// Images of a component's memory: of the active revision, the previous one, and a canary.
 const OF_A_COMPONENT: usize = 3;
@@ -33,8 +36,8 @@ pub fn fit(ingress: &mut IngressOptions, options: &mut HostOptions, components: 
 /// without clients needs more than the limit.
 fn divide(limit: usize, ingress: &mut IngressOptions, options: &mut HostOptions, components: usize) -> Result<()> {
     let threads = options.threads.get();
-    let writers = options.postgres.as_ref().map_or(0, |postgres| postgres.writers);
-    let needed = RESERVE + OF_A_THREAD * threads + OF_A_COMPONENT * components + writers;
+    let of_postgres = options.postgres.as_ref().map_or(0, |postgres| postgres.writers + threads + OF_POSTGRES);
+    let needed = RESERVE + OF_A_THREAD * threads + OF_A_COMPONENT * components + of_postgres;
     let left = limit.saturating_sub(needed);
     if left == 0 {
         bail!(
@@ -109,11 +112,11 @@ mod tests {
     fn clients_leave_descriptors_to_the_host_and_to_each_other() {
         for (limit, expected) in [
             (64, None),
-            (104, None),
-            (105, Some((1, 1, 12))),
-            (128, Some((18, 4, 12))),
-            (1024, Some((690, 172, 230))),
-            (4096, Some((3640, 910, 352))),
+            (100, None),
+            (101, Some((1, 1, 12))),
+            (128, Some((21, 5, 12))),
+            (1024, Some((693, 173, 231))),
+            (4096, Some((3644, 911, 352))),
             (65_536, Some((10_000, 1_000, 352))),
         ] {
             assert_eq!(divided(limit, 2, 8), expected, "{limit}");
@@ -140,7 +143,7 @@ mod tests {
             divide(1024, &mut ingress, &mut options(2), 8).unwrap();
             (ingress.connections, ingress.connections_per_address)
         };
-        assert_eq!(divided(690, 690), (690, 690));
-        assert_eq!(divided(691, 50), (690, 50));
+        assert_eq!(divided(693, 693), (693, 693));
+        assert_eq!(divided(694, 50), (693, 50));
     }
 }

@@ -45,8 +45,12 @@ pub struct Swap {
 
     /// Do not ask this host of the store whether it can serve the new version. The host is not ready until it can. Use
     /// the name from `hexad status`; can be repeated.
-    #[arg(long, alias = "without", value_name = "HOST")]
+    #[arg(long, value_name = "HOST")]
     exclude_host: Vec<String>,
+
+    /// The former name.
+    #[arg(long, hide = true, conflicts_with = "exclude_host")]
+    without: Vec<String>,
 
     #[command(flatten)]
     host: HostArgs,
@@ -93,7 +97,7 @@ impl Swap {
             parameters.append_pair("percent", &percent.to_string()).append_pair("window", window);
             parameters.append_pair("max_errors", &errors.to_string()).append_pair("max_latency", latency);
         }
-        parameters.extend_pairs(self.exclude_host.iter().map(|host| ("without", host)));
+        parameters.extend_pairs(self.exclude_host.iter().chain(&self.without).map(|host| ("without", host)));
         let (path, parameters) = (component_path(&self.component)?, parameters.finish());
         let path = if parameters.is_empty() { path } else { format!("{path}?{parameters}") };
         let signature = match &self.signature {

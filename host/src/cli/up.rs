@@ -151,7 +151,7 @@ pub struct Serving {
     /// For people.
     pub public_url: String,
     /// Under this URL, the process itself reaches the application without TLS.
-    pub plain_url: String,
+    pub plain_url: Result<String>,
 }
 
 impl Up {
@@ -208,7 +208,7 @@ impl Up {
         if let Some(started) = started {
             let listening_url = format!("{}://{address}", ingress.scheme());
             let public_url = self.external_url.clone().unwrap_or(listening_url);
-            let plain_url = format!("http://{}", plain_address(&mut host, &ingress, address)?);
+            let plain_url = plain_address(&mut host, &ingress, address).map(|address| format!("http://{address}"));
             let started = move || started(Serving { public_url, plain_url });
             std::thread::Builder::new().name("started".to_owned()).spawn(started)?;
         }

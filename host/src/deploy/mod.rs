@@ -60,7 +60,7 @@ pub use policy::{PolicyError, Signature, TrustPolicy, Untrusted};
 pub use reload::{ReloadError, ReloadOutcome, ReloadRecord, Reloaded};
 pub use store_copy::RecordLocation;
 pub use supervisor::Supervisor;
-pub use transfer::{read_deployed, restore_deployed};
+pub use transfer::{FOLDER as COMPONENTS, read_deployed, restore_deployed};
 
 /// The actor in the audit log when the host itself acts.
 const HOST: &str = "hexad";

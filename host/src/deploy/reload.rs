@@ -98,7 +98,8 @@ impl Deployer {
         // Otherwise the host would serve a component with the old settings if it is being checked now.
         let _compiling = self.lock_compiling();
         let services = self.application().services();
-        let Manifest { mut components, routes, .. } = manifest;
+        let Manifest { path, mut components, routes, former_names, .. } = manifest;
+        former_names.iter().for_each(|note| tracing::warn!("{}: {note}", path.display()));
         if let Some(new) = components.iter().find(|new| !services.iter().any(|service| service.id() == new.id)) {
             return Err(ReloadError::Added(new.id.clone()));
         }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::error::StoreError;
+use super::lock::DataLock;
 use super::problem::{StoreFailure, StoreProblem};
 
 const MIN_PROBE_BYTES: usize = 64 * 1024;
@@ -54,9 +55,9 @@ struct OpenFile {
 }
 
 /// The device and the inode number of a file.
-type FileId = (u64, u64);
+pub(super) type FileId = (u64, u64);
 
-fn file_id(path: &Path) -> io::Result<FileId> {
+pub(super) fn file_id(path: &Path) -> io::Result<FileId> {
     fs::metadata(path).map(|file| (file.dev(), file.ino()))
 }
 
@@ -88,10 +89,10 @@ impl OpenFile {
 }
 
 impl StoreHealth {
-    /// The health of the store at `path`, before the first write. Each of its files has the problem that the store gets
-    /// if the file is removed or replaced.
-    pub fn new(path: PathBuf, files: Vec<(PathBuf, StoreProblem)>) -> Self {
-        let open = |(path, problem): (PathBuf, _)| Some(OpenFile { id: file_id(&path).ok()?, path, problem });
+    /// The health of the store at `path`, before the first write. These files stay in their places.
+    pub fn new(path: PathBuf, files: Vec<PathBuf>) -> Self {
+        let problem = StoreProblem::Removed;
+        let open = |path: PathBuf| Some(OpenFile { id: file_id(&path).ok()?, path, problem });
         Self {
             files: files.into_iter().filter_map(open).collect(),
             path,
@@ -103,6 +104,14 @@ impl StoreHealth {
             is_suspected: AtomicBool::new(true),
             failed_transactions: AtomicU64::new(0),
         }
+    }
+
+    /// Watches the lock of the data directory too. Another file at its path can be another host's.
+    pub fn with_lock(mut self, lock: &DataLock) -> io::Result<Self> {
+        let file = lock.file().metadata()?;
+        let (id, path) = ((file.dev(), file.ino()), lock.path().to_owned());
+        self.files.push(OpenFile { path, id, problem: StoreProblem::Unlocked });
+        Ok(self)
     }
 
     /// The gravest problem; `None` if the store does its work.
@@ -297,11 +306,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (data, away) = (folder.path().join("data"), folder.path().join("away"));
         std::fs::create_dir(&data).unwrap();
-        let (file, lock) = (data.join("store"), data.join("lock"));
+        let file = data.join("store");
         std::fs::write(&file, "").unwrap();
-        std::fs::write(&lock, "").unwrap();
-        let files = vec![(file.clone(), StoreProblem::Removed), (lock, StoreProblem::Unlocked)];
-        let health = StoreHealth::new(file, files);
+        let lock = DataLock::acquire(&data).unwrap();
+        let health = StoreHealth::new(file.clone(), vec![file]).with_lock(&lock).unwrap();
         assert!(health.failure().is_none());
         // A folder that is a link to itself: both files are out of sight, and neither is missing.
         std::fs::rename(&data, &away).unwrap();

@@ -64,6 +64,11 @@ impl DataLock {
     pub fn path(&self) -> &Path {
         &self.0.path
     }
+
+    /// The locked file itself, whatever is at its path by now.
+    pub fn file(&self) -> &File {
+        &self.0.file
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::path::{self, Path, PathBuf};
 use rusqlite::OpenFlags;
 use tempfile::NamedTempFile;
 
+use super::super::health::file_id;
 use super::attachments::{self, Attachment};
 use super::classify::is_damage;
 use super::integrity_check::check_pages;
@@ -58,9 +59,10 @@ pub fn backup(
     attach: impl FnOnce() -> Result<Vec<Attachment>, BackupError>,
 ) -> Result<u64, BackupError> {
     let path = directory.join(FILE_NAME);
-    if !path.exists() {
+    if !path.is_file() {
         return Err(BackupError::NoStore { directory: directory.to_owned() });
     }
+    let original = file_id(&path).ok();
     if target.symlink_metadata().is_ok() {
         return Err(BackupError::Exists { path: target.to_owned() });
     }
@@ -75,6 +77,10 @@ pub fn backup(
     let copied = unfinished.prefix("hexad-backup-").suffix(".unfinished").tempfile_in(folder).map_err(write_error)?;
     copy(&path, copied.path())?;
     let attached = attach()?;
+    // SQLite opens the database and its log by their names. Of two stores, the copy would be a mixture.
+    if file_id(&path).ok() != original {
+        return Err(BackupError::Removed { path });
+    }
     put_attachments(copied.path(), &attached).map_err(|source| BackupError::Sqlite { path, source })?;
     copied.as_file().sync_all().map_err(write_error)?;
     let file = persist(copied, target)?;

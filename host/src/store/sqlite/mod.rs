@@ -103,7 +103,12 @@ impl Sqlite {
         let connection = database.connect_writer(options.max_bytes)?;
         let thread = |source| SqliteOpenError::Thread { path: database.path().to_owned(), source };
         // The writer's connection has made the log and its index, and keeps them until it is closed.
-        let health = Arc::new(StoreHealth::new(database.path().to_owned(), database.files()));
+        let lock = database.lock();
+        let health = StoreHealth::new(database.path().to_owned(), database.files());
+        let health = health
+            .with_lock(&lock)
+            .map_err(|source| SqliteOpenError::Directory { path: directory.to_owned(), source })?;
+        let health = Arc::new(health);
         let integrity_check = match database.is_checked() {
             true => None,
             false => Some(IntegrityCheck::start(database.connect_reader()?, health.clone()).map_err(thread)?),
@@ -111,7 +116,6 @@ impl Sqlite {
         let log_bytes = usize::try_from(size_of_file(directory, "-wal")).unwrap_or(usize::MAX);
         let checkpointer = Checkpointer::start(database.connect_checkpointer()?, log_bytes).map_err(thread)?;
         let SqliteOptions { batch_age, lock_wait, probe_interval, .. } = *options;
-        let lock = database.lock();
         let parts = WriterParts { connection, checkpointer, batch_age, lock_wait, probe_interval, lock, health };
         let writer = Writer::start(parts).map_err(thread)?;
         Ok(Self { _integrity_check: integrity_check, writer: Arc::new(writer), database })

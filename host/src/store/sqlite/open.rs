@@ -10,7 +10,6 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, ffi};
 
 use super::integrity_check::check_pages;
 use crate::private_files;
-use crate::store::StoreProblem;
 use crate::store::lock::{DataLock, LockError};
 
 /// The file's name in the data directory, as Spin uses it.
@@ -93,6 +92,10 @@ impl Database {
             return Err(SqliteOpenError::NoStore { directory: directory.to_owned() });
         }
         let lock = DataLock::acquire(directory)?;
+        if fs::metadata(&path).is_ok_and(|file| !file.is_file()) {
+            let source = io::Error::other("it is a folder, a pipe or a device and no file");
+            return Err(SqliteOpenError::Directory { path, source });
+        }
         if !path.exists() {
             if path.is_symlink() {
                 return Err(SqliteOpenError::Dangling { path });
@@ -117,15 +120,10 @@ impl Database {
         &self.path
     }
 
-    /// The files that stay in place while a host has the database open: the database, its log, the log's index and the
-    /// lock. The writer's connection makes the index. Each file has the problem of its removal.
-    pub fn files(&self) -> Vec<(PathBuf, StoreProblem)> {
-        vec![
-            (self.path.clone(), StoreProblem::Removed),
-            (beside(&self.path, "-wal"), StoreProblem::Removed),
-            (beside(&self.path, "-shm"), StoreProblem::Removed),
-            (self.lock.path().to_owned(), StoreProblem::Unlocked),
-        ]
+    /// The files that stay in place while a host has the database open: the database, its log and the log's index. The
+    /// writer's connection makes the index.
+    pub fn files(&self) -> Vec<PathBuf> {
+        vec![self.path.clone(), beside(&self.path, "-wal"), beside(&self.path, "-shm")]
     }
 
     pub fn lock(&self) -> DataLock {
