@@ -2,248 +2,387 @@
 //! for byte, and the manifest must allow it for their method (`coalesce`, `coalesce_methods`). Two equal requests of an
 //! unsafe method, such as POST, may be meant to have their effect twice.
 //!
-//! The first request with a permit is the leader. A task sends it, so it does not end with the leader's client. Equal
-//! requests that come before the head of the response are followers: they get the same response or the same error. The
-//! task ends early if leader and followers have gone.
+//! The first request is the leader, and the host sends it. Equal requests that come before the head of its response are
+//! followers: they wait without a permit and get a copy. If the leader is cancelled before the head, one of the
+//! followers becomes the leader.
 //!
-//! A follower sends nothing and needs no permit. A request that waits for its permit has no followers, so a client at
-//! its limit delays no other client. Such a request follows an equal one that gets a permit first.
+//! A response without followers is not copied. A shared one is kept until its last reader has read it, so that a slow
+//! reader does not delay the others. Its size has the limit of every response, and the host's memory budget counts its
+//! bytes.
 //!
-//! A response without followers is not copied. The task reads a shared one at the pace of its fastest reader. The host's
-//! memory budget counts a chunk until its last reader has it, so a slow reader delays no other.
+//! Permits are per client. If the leader gets no permit, each follower waits for a permit of its own client. A follower
+//! that gets none fails alone. The first follower with a permit becomes the leader, and the others give their permits
+//! back and follow it. A request with a permit follows only a leader with a permit.
 
 use std::collections::HashMap;
-use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Wake, Waker};
 
 use bytes::Bytes;
-use futures::future::{BoxFuture, FutureExt, join_all};
-use futures::stream::{self, StreamExt, TryStreamExt};
-use http::request::Parts;
-use http::{Method, Request, Response};
-use http_body::Frame;
-use http_body_util::{BodyExt, Full, Limited, StreamBody};
-use sha2::{Digest as _, Sha256};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel};
-use tokio::sync::{Notify, oneshot};
+use http::header::CONTENT_LENGTH;
+use http::{HeaderName, HeaderValue, Method, Request, Response, Uri};
+use http_body::{Body, Frame};
+use http_body_util::{BodyExt, Full, Limited};
+use tokio::sync::watch;
 use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 
 use super::component_outbound::OutboundCounters;
-use super::error::clone_error;
-use crate::body::content_length;
 use crate::memory_budget::{MemoryBudget, Reservation};
 
 /// The longest request body that is compared, in bytes. Requests with a longer body are not coalesced. Requests without
 /// a declared length are coalesced only if their method usually has no body.
 const MAX_COMPARED_BODY: u64 = 1 << 20;
 
-type SendResult = Result<Response<WasiBody>, WasiError>;
-type Exchange = BoxFuture<'static, SendResult>;
+/// A request as the server receives it.
+#[derive(PartialEq, Eq, Hash)]
+struct RequestParts {
+    method: Method,
+    uri: Uri,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    body: Bytes,
+}
 
-/// A leader or follower, for the task.
-type Waiter = oneshot::Sender<SendResult>;
+/// Request parts with their hash, computed once: hashing takes longer than all other work on the key.
+#[derive(Clone, PartialEq, Eq)]
+struct RequestKey {
+    hash: u64,
+    parts: Arc<RequestParts>,
+}
 
-/// The requests without a response, by their digests. Leaders and followers own the strong senders.
-type InFlight = HashMap<[u8; 32], WeakUnboundedSender<Waiter>>;
+impl Hash for RequestKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
 
-/// A chunk of a shared response, or `None` at its end.
-type Chunk = Result<Option<(Bytes, Arc<Reservation>)>, WasiError>;
+/// The progress of a leader's request.
+#[derive(Clone)]
+enum LeaderProgress {
+    /// The leader waits for its permit.
+    Queued,
+    /// The leader has its permit.
+    Permitted,
+    /// The leader got no permit: nothing was sent.
+    Refused,
+    Done(Result<Arc<SharedResponse>, Arc<WasiError>>),
+}
 
-/// The requests of one component.
+impl LeaderProgress {
+    fn is_over(&self) -> bool {
+        matches!(self, Self::Refused | Self::Done(_))
+    }
+}
+
+/// The requests of one component that have no response yet.
 pub struct Coalescer {
     memory: Arc<MemoryBudget>,
-    in_flight: Mutex<InFlight>,
-    /// Wakes the requests that wait for a permit when another one has a permit.
-    begun: Notify,
+    in_flight: Mutex<HashMap<RequestKey, Weak<watch::Sender<LeaderProgress>>>>,
+    /// Randomly seeded, so that a client cannot choose requests with the same hash.
+    hasher: RandomState,
     counters: Arc<OutboundCounters>,
+}
+
+enum Role {
+    Leader(Arc<watch::Sender<LeaderProgress>>),
+    Follower(watch::Receiver<LeaderProgress>),
 }
 
 impl Coalescer {
     pub fn new(memory: Arc<MemoryBudget>, counters: Arc<OutboundCounters>) -> Self {
-        Self { memory, in_flight: Mutex::default(), begun: Notify::new(), counters }
+        Self { memory, in_flight: Mutex::default(), hasher: RandomState::new(), counters }
     }
 
     /// Waits for a permit (`acquire`) and sends the request (`send`), or waits for the response to an equal request.
-    pub async fn send<P>(
+    pub async fn send<P, A, F>(
         &self,
         request: Request<WasiBody>,
-        acquire: impl Future<Output = Result<P, WasiError>>,
-        send: impl FnOnce(Request<WasiBody>, P) -> Exchange,
-    ) -> SendResult {
-        let length = content_length(request.headers());
-        let has_no_body = length.is_none() && matches!(*request.method(), Method::GET | Method::HEAD);
-        if !has_no_body && length.is_none_or(|length| length > MAX_COMPARED_BODY) {
-            let permit = acquire.await?;
-            return send(request, permit).await;
-        }
+        acquire: impl Fn() -> A,
+        send: impl Fn(Request<WasiBody>, P) -> F,
+    ) -> Result<Response<WasiBody>, WasiError>
+    where
+        A: Future<Output = Result<P, WasiError>>,
+        F: Future<Output = Result<Response<WasiBody>, WasiError>>,
+    {
         let (parts, body) = request.into_parts();
-        let mut memory = Reservation::new(self.memory.clone());
-        let body = buffer(body, &mut memory).await?;
-        let digest = digest(&parts, &body);
-        let send = |permit| {
-            let body = Full::new(body).map_err(|never| match never {}).boxed_unsync();
-            let exchange = send(Request::from_parts(parts, body), permit);
-            let counted = async move {
-                let _memory = memory;
-                exchange.await
-            };
-            counted.boxed()
-        };
-        let (response, _sender) = self.follow_or_lead(digest, acquire, send).await?;
-        // The task ends without a response only if its shard stops.
-        response.await.unwrap_or(Err(WasiError::ConnectionTerminated))
+        let length = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        let has_no_body = length.is_none() && matches!(parts.method, Method::GET | Method::HEAD);
+        if !has_no_body && length.is_none_or(|length| length > MAX_COMPARED_BODY) {
+            let permit = acquire().await?;
+            return send(Request::from_parts(parts, body), permit).await;
+        }
+        let body = buffer_body(body, Reservation::new(self.memory.clone())).await?;
+        let mut headers: Vec<_> = parts.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        headers.sort_by(|a, b| a.0.as_str().cmp(b.0.as_str()));
+        let key = RequestParts { method: parts.method.clone(), uri: parts.uri.clone(), headers, body };
+        let key = RequestKey { hash: self.hasher.hash_one(&key), parts: Arc::new(key) };
+        // The permit that this request got itself, after its leader got none.
+        let mut own_permit: Option<P> = None;
+        loop {
+            match self.join(&key, own_permit.is_some()) {
+                Role::Leader(sender) => {
+                    let registration = Registration { coalescer: self, key: &key, sender: &sender };
+                    let permit = match own_permit {
+                        Some(permit) => Ok(permit),
+                        None => acquire().await,
+                    };
+                    let permit = match permit {
+                        Ok(permit) => permit,
+                        Err(error) => {
+                            drop(registration);
+                            sender.send_replace(LeaderProgress::Refused);
+                            return Err(error);
+                        }
+                    };
+                    sender.send_replace(LeaderProgress::Permitted);
+                    let body = Full::new(key.parts.body.clone()).map_err(|never| match never {}).boxed_unsync();
+                    let response = send(Request::from_parts(parts.clone(), body), permit).await;
+                    drop(registration);
+                    return self.publish(&sender, response);
+                }
+                Role::Follower(mut receiver) => {
+                    // A follower waits without a permit.
+                    own_permit = None;
+                    let progress = receiver.wait_for(LeaderProgress::is_over).await.map(|progress| progress.clone());
+                    match progress {
+                        Ok(LeaderProgress::Done(Ok(shared))) => return Ok(shared.copy()),
+                        Ok(LeaderProgress::Done(Err(error))) => return Err(clone_error(&error)),
+                        // From now on, this request follows only a leader with a permit. So this happens once, unless
+                        // that leader is cancelled.
+                        Ok(LeaderProgress::Refused) => own_permit = Some(acquire().await?),
+                        // The leader was cancelled.
+                        Ok(LeaderProgress::Queued | LeaderProgress::Permitted) | Err(_) => {}
+                    }
+                }
+            }
+        }
     }
 
-    /// Returns the receiver of the response, and a sender that keeps the task running.
-    async fn follow_or_lead<P>(
+    /// Follows the leader of an equal request, or becomes the leader. A request with a permit replaces a leader that
+    /// still waits for one; the replaced leader keeps its followers.
+    fn join(&self, key: &RequestKey, has_permit: bool) -> Role {
+        let mut in_flight = self.lock();
+        let entry = in_flight.entry(key.clone());
+        if let Entry::Occupied(sender) = &entry
+            && let Some(sender) = sender.get().upgrade()
+            && !(has_permit && is_queued(&sender))
+        {
+            let receiver = sender.subscribe();
+            self.counters.coalesced.add(1);
+            return Role::Follower(receiver);
+        }
+        let progress = if has_permit { LeaderProgress::Permitted } else { LeaderProgress::Queued };
+        let sender = Arc::new(watch::Sender::new(progress));
+        entry.insert_entry(Arc::downgrade(&sender));
+        Role::Leader(sender)
+    }
+
+    /// Gives the outcome to the followers and to the leader.
+    fn publish(
         &self,
-        digest: [u8; 32],
-        acquire: impl Future<Output = Result<P, WasiError>>,
-        send: impl FnOnce(P) -> Exchange,
-    ) -> Result<(oneshot::Receiver<SendResult>, UnboundedSender<Waiter>), WasiError> {
-        let mut acquire = pin!(acquire);
-        let mut permit = None;
-        loop {
-            let begun = self.begun.notified();
-            {
-                let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
-                let (waiter, response) = oneshot::channel();
-                if let Some(waiters) = in_flight.get(&digest).and_then(WeakUnboundedSender::upgrade)
-                    && waiters.send(waiter).is_ok()
-                {
-                    self.counters.coalesced.add(1);
-                    return Ok((response, waiters));
-                }
-                if let Some(permit) = permit {
-                    let (waiter, response) = oneshot::channel();
-                    let (waiters, queue) = unbounded_channel();
-                    let _ = waiters.send(waiter);
-                    in_flight.retain(|_, waiters| waiters.strong_count() > 0);
-                    in_flight.insert(digest, waiters.downgrade());
-                    tokio::spawn(lead(send(permit), queue, self.memory.clone()));
-                    self.begun.notify_waiters();
-                    return Ok((response, waiters));
-                }
+        sender: &watch::Sender<LeaderProgress>,
+        response: Result<Response<WasiBody>, WasiError>,
+    ) -> Result<Response<WasiBody>, WasiError> {
+        if sender.is_closed() {
+            return response;
+        }
+        match response {
+            Ok(response) => {
+                let shared = Arc::new(SharedResponse::new(response, Reservation::new(self.memory.clone())));
+                let own = shared.copy();
+                sender.send_replace(LeaderProgress::Done(Ok(shared)));
+                Ok(own)
             }
-            tokio::select! {
-                acquired = &mut acquire => permit = Some(acquired?),
-                () = begun => {}
+            Err(error) => {
+                let error = Arc::new(error);
+                sender.send_replace(LeaderProgress::Done(Err(error.clone())));
+                Err(clone_error(&error))
             }
         }
     }
-}
 
-/// Sends a request, and gives the response to leader and followers.
-async fn lead(mut exchange: Exchange, mut queue: UnboundedReceiver<Waiter>, memory: Arc<MemoryBudget>) {
-    let mut waiting = Vec::new();
-    let response = loop {
-        tokio::select! {
-            response = &mut exchange => break response,
-            waiter = queue.recv() => match waiter {
-                Some(waiter) => waiting.push(waiter),
-                None => return,
-            },
-        }
-    };
-    drop(exchange);
-    queue.close();
-    while let Some(waiter) = queue.recv().await {
-        waiting.push(waiter);
-    }
-    waiting.retain(|waiter| !waiter.is_closed());
-    match (<[Waiter; 1]>::try_from(waiting), response) {
-        (Ok([only]), response) => drop(only.send(response)),
-        (Err(waiting), Ok(response)) => share(response, waiting, memory).await,
-        (Err(waiting), Err(error)) => {
-            waiting.into_iter().for_each(|waiter| drop(waiter.send(Err(clone_error(&error)))));
-        }
+    fn lock(&self) -> MutexGuard<'_, HashMap<RequestKey, Weak<watch::Sender<LeaderProgress>>>> {
+        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Gives a response to several readers until it ends or all of them have gone. It loses its trailers.
-async fn share(response: Response<WasiBody>, waiting: Vec<Waiter>, memory: Arc<MemoryBudget>) {
-    let (head, mut body) = response.into_parts();
-    let wanted = Arc::new(Notify::new());
-    let reader = |waiter: Waiter| {
-        let (reader, chunks) = unbounded_channel();
-        drop(waiter.send(Ok(Response::from_parts(head.clone(), shared_body(chunks, wanted.clone())))));
-        reader
-    };
-    let readers: Vec<_> = waiting.into_iter().map(reader).collect();
-    let copy = async {
-        loop {
-            wanted.notified().await;
-            let chunk = match body.frame().await {
-                Some(frame) => frame.and_then(|frame| {
-                    let data = frame.into_data().unwrap_or_default();
-                    let mut reservation = Reservation::new(memory.clone());
-                    reserve(&mut reservation, &data)?;
-                    Ok(Some((data, Arc::new(reservation))))
-                }),
-                None => Ok(None),
-            };
-            for reader in &readers {
-                let _ = reader.send(chunk.as_ref().cloned().map_err(clone_error));
-            }
-            if !matches!(chunk, Ok(Some(_))) {
-                return;
-            }
-        }
-    };
-    tokio::select! {
-        () = copy => {}
-        _ = join_all(readers.iter().map(UnboundedSender::closed)) => {}
-    }
+/// Whether a leader waits for its permit.
+fn is_queued(sender: &watch::Sender<LeaderProgress>) -> bool {
+    matches!(*sender.borrow(), LeaderProgress::Queued)
 }
 
-/// The body of a shared response for one reader.
-fn shared_body(mut chunks: UnboundedReceiver<Chunk>, wanted: Arc<Notify>) -> WasiBody {
-    let frames = stream::poll_fn(move |cx| {
-        let chunk = chunks.poll_recv(cx);
-        if chunk.is_pending() {
-            wanted.notify_one();
-        }
-        // Without an end of the body, the shard of the task has stopped.
-        chunk.map(|chunk| chunk.unwrap_or(Err(WasiError::HttpResponseIncomplete)).transpose())
-    });
-    StreamBody::new(frames.map_ok(|(data, _)| Frame::data(data)).fuse()).boxed_unsync()
-}
-
-/// A digest of what the server receives.
-fn digest(parts: &Parts, body: &[u8]) -> [u8; 32] {
-    let mut hash = Sha256::new();
-    // Each part is hashed with its length, so that two different requests never hash the same bytes.
-    let mut add = |part: &[u8]| {
-        hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part);
-    };
-    add(parts.method.as_str().as_bytes());
-    add(parts.uri.to_string().as_bytes());
-    for (name, value) in &parts.headers {
-        add(name.as_str().as_bytes());
-        add(value.as_bytes());
-    }
-    add(body);
-    hash.finalize().into()
-}
-
-/// Reads a request body of at most [`MAX_COMPARED_BODY`].
-async fn buffer(body: WasiBody, memory: &mut Reservation) -> Result<Bytes, WasiError> {
+/// Reads a request body of at most [`MAX_COMPARED_BODY`]. The host's memory budget counts its bytes.
+async fn buffer_body(body: WasiBody, memory: Reservation) -> Result<Bytes, WasiError> {
     let mut body = Limited::new(body, MAX_COMPARED_BODY as usize);
-    let mut buffered = Vec::new();
+    let mut buffered = BufferedBody { bytes: Vec::new(), memory };
     while let Some(frame) = body.frame().await {
         let too_large = WasiError::HttpRequestBodySize(Some(MAX_COMPARED_BODY));
         let frame = frame.map_err(|error| error.downcast::<WasiError>().map_or(too_large, |error| *error))?;
-        let data = frame.into_data().unwrap_or_default();
-        reserve(memory, &data)?;
-        buffered.extend_from_slice(&data);
+        if let Ok(data) = frame.into_data() {
+            buffered.extend(&data)?;
+        }
     }
-    Ok(buffered.into())
+    Ok(Bytes::from_owner(buffered))
 }
 
-fn reserve(memory: &mut Reservation, data: &[u8]) -> Result<(), WasiError> {
-    let denied = || WasiError::InternalError(Some("the host has no memory for equal outbound requests".to_owned()));
-    memory.grow(data.len() as u64).then_some(()).ok_or_else(denied)
+struct BufferedBody {
+    bytes: Vec<u8>,
+    memory: Reservation,
+}
+
+impl BufferedBody {
+    fn extend(&mut self, data: &[u8]) -> Result<(), WasiError> {
+        if !self.memory.grow(data.len() as u64) {
+            return Err(WasiError::InternalError(Some("the host has no memory for the request's body".into())));
+        }
+        self.bytes.extend_from_slice(data);
+        Ok(())
+    }
+}
+
+impl AsRef<[u8]> for BufferedBody {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// A leader's entry. After its drop, no follower joins.
+struct Registration<'a> {
+    coalescer: &'a Coalescer,
+    key: &'a RequestKey,
+    sender: &'a Arc<watch::Sender<LeaderProgress>>,
+}
+
+impl Drop for Registration<'_> {
+    fn drop(&mut self) {
+        let mut in_flight = self.coalescer.lock();
+        // Another leader may have replaced the entry.
+        if in_flight.get(self.key).is_some_and(|sender| std::ptr::eq(sender.as_ptr(), Arc::as_ptr(self.sender))) {
+            in_flight.remove(self.key);
+        }
+    }
+}
+
+/// [`WasiError`] has no `Clone`.
+fn clone_error(error: &WasiError) -> WasiError {
+    match error {
+        WasiError::DnsTimeout => WasiError::DnsTimeout,
+        WasiError::DnsError { rcode, info_code } => WasiError::DnsError { rcode: rcode.clone(), info_code: *info_code },
+        WasiError::DestinationIpProhibited => WasiError::DestinationIpProhibited,
+        WasiError::DestinationIpUnroutable => WasiError::DestinationIpUnroutable,
+        WasiError::ConnectionRefused => WasiError::ConnectionRefused,
+        WasiError::ConnectionTerminated => WasiError::ConnectionTerminated,
+        WasiError::ConnectionTimeout => WasiError::ConnectionTimeout,
+        WasiError::ConnectionReadTimeout => WasiError::ConnectionReadTimeout,
+        WasiError::ConnectionLimitReached => WasiError::ConnectionLimitReached,
+        WasiError::TlsProtocolError => WasiError::TlsProtocolError,
+        WasiError::TlsCertificateError => WasiError::TlsCertificateError,
+        WasiError::HttpRequestDenied => WasiError::HttpRequestDenied,
+        WasiError::HttpResponseIncomplete => WasiError::HttpResponseIncomplete,
+        WasiError::HttpResponseBodySize(size) => WasiError::HttpResponseBodySize(*size),
+        WasiError::HttpResponseHeaderSectionSize(size) => WasiError::HttpResponseHeaderSectionSize(*size),
+        WasiError::HttpResponseTimeout => WasiError::HttpResponseTimeout,
+        WasiError::HttpProtocolError => WasiError::HttpProtocolError,
+        _ => WasiError::InternalError(None),
+    }
+}
+
+/// A response with several readers. A reader that has read all chunks so far polls the source.
+struct SharedResponse {
+    head: http::response::Parts,
+    state: Mutex<SharedState>,
+    wakers: Arc<Wakers>,
+}
+
+struct SharedState {
+    source: Option<WasiBody>,
+    chunks: Vec<Bytes>,
+    /// The memory of the chunks.
+    reserved: Reservation,
+    failed: Option<Arc<WasiError>>,
+}
+
+impl SharedState {
+    /// Keeps a chunk for all readers. A shared response loses its trailers.
+    fn keep(&mut self, frame: Frame<Bytes>) {
+        let Ok(data) = frame.into_data() else { return };
+        if self.reserved.grow(data.len() as u64) {
+            return self.chunks.push(data);
+        }
+        let why = WasiError::InternalError(Some("the host has no memory for the response".into()));
+        (self.source, self.failed) = (None, Some(Arc::new(why)));
+    }
+}
+
+/// The readers that wait for the source. All are woken, because the reader that polled the source may be gone.
+#[derive(Default)]
+struct Wakers(Mutex<Vec<Waker>>);
+
+impl Wakers {
+    fn add(&self, waker: &Waker) {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !waiting.iter().any(|known| known.will_wake(waker)) {
+            waiting.push(waker.clone());
+        }
+    }
+}
+
+impl Wake for Wakers {
+    fn wake(self: Arc<Self>) {
+        let waiting = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl SharedResponse {
+    fn new(response: Response<WasiBody>, reserved: Reservation) -> Self {
+        let (head, source) = response.into_parts();
+        let state = SharedState { source: Some(source), chunks: Vec::new(), reserved, failed: None };
+        Self { head, state: Mutex::new(state), wakers: Arc::default() }
+    }
+
+    fn copy(self: &Arc<Self>) -> Response<WasiBody> {
+        let reader = ResponseReader { shared: self.clone(), chunks_read: 0 };
+        Response::from_parts(self.head.clone(), reader.boxed_unsync())
+    }
+}
+
+struct ResponseReader {
+    shared: Arc<SharedResponse>,
+    /// Number of chunks that were read.
+    chunks_read: usize,
+}
+
+impl Body for ResponseReader {
+    type Data = Bytes;
+    type Error = WasiError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, WasiError>>> {
+        let shared = self.shared.clone();
+        let mut state = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(chunk) = state.chunks.get(self.chunks_read) {
+                self.chunks_read += 1;
+                return Poll::Ready(Some(Ok(Frame::data(chunk.clone()))));
+            }
+            if let Some(error) = &state.failed {
+                return Poll::Ready(Some(Err(clone_error(error))));
+            }
+            let Some(source) = &mut state.source else { return Poll::Ready(None) };
+            // The waker is added before the source is polled, so that no wake-up is lost.
+            shared.wakers.add(cx.waker());
+            let waker = Waker::from(shared.wakers.clone());
+            match Pin::new(source).poll_frame(&mut Context::from_waker(&waker)) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => state.source = None,
+                Poll::Ready(Some(Err(error))) => (state.source, state.failed) = (None, Some(Arc::new(error))),
+                Poll::Ready(Some(Ok(frame))) => state.keep(frame),
+            }
+            waker.wake();
+        }
+    }
 }
 
 #[cfg(test)]

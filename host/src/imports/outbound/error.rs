@@ -116,27 +116,3 @@ fn code_of(cause: &(dyn Error + 'static)) -> Option<WasiError> {
         None => None,
     }
 }
-
-/// [`WasiError`] has no `Clone`.
-pub fn clone_error(error: &WasiError) -> WasiError {
-    match error {
-        WasiError::DnsTimeout => WasiError::DnsTimeout,
-        WasiError::DnsError { rcode, info_code } => WasiError::DnsError { rcode: rcode.clone(), info_code: *info_code },
-        WasiError::DestinationIpProhibited => WasiError::DestinationIpProhibited,
-        WasiError::DestinationIpUnroutable => WasiError::DestinationIpUnroutable,
-        WasiError::ConnectionRefused => WasiError::ConnectionRefused,
-        WasiError::ConnectionTerminated => WasiError::ConnectionTerminated,
-        WasiError::ConnectionTimeout => WasiError::ConnectionTimeout,
-        WasiError::ConnectionReadTimeout => WasiError::ConnectionReadTimeout,
-        WasiError::ConnectionLimitReached => WasiError::ConnectionLimitReached,
-        WasiError::TlsProtocolError => WasiError::TlsProtocolError,
-        WasiError::TlsCertificateError => WasiError::TlsCertificateError,
-        WasiError::HttpRequestDenied => WasiError::HttpRequestDenied,
-        WasiError::HttpResponseIncomplete => WasiError::HttpResponseIncomplete,
-        WasiError::HttpResponseBodySize(size) => WasiError::HttpResponseBodySize(*size),
-        WasiError::HttpResponseHeaderSectionSize(size) => WasiError::HttpResponseHeaderSectionSize(*size),
-        WasiError::HttpResponseTimeout => WasiError::HttpResponseTimeout,
-        WasiError::HttpProtocolError => WasiError::HttpProtocolError,
-        _ => WasiError::InternalError(None),
-    }
-}

@@ -37,7 +37,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use futures::FutureExt;
 use http::header::HOST;
 use http::{Method, Request, Response, StatusCode, Version};
 use http_body_util::BodyExt;
@@ -147,7 +146,7 @@ impl Outbound {
 
     /// Sends a request. Returns once the response's head is there.
     pub async fn send(
-        self: &Arc<Self>,
+        &self,
         sender: Sender<'_>,
         request: Request<WasiBody>,
         options: RequestOptions,
@@ -166,27 +165,22 @@ impl Outbound {
         let response = async {
             let target = &self.permitted_target(&request)?;
             let in_progress = self.begin(sender).await?;
-            let acquire = self.acquire(sender, target);
-            let prepared = |mut request: Request<WasiBody>| {
+            let acquire = || self.acquire(sender, target);
+            let send = |mut request: Request<WasiBody>, permits: OutboundPermits| {
                 remove_hop_by_hop(request.headers_mut());
                 if let Some(span) = parent {
                     span.inject(request.headers_mut());
                 }
-                request
+                self.try_send(sender, target, request, permits, options, deadline)
             };
             // The host compares requests before it adds trace headers, so that these make no difference. It does not
             // coalesce requests to the application itself, because they also depend on their client.
-            let response = if self.egress.limits.coalesce.contains(request.method()) && target.local().is_none() {
-                let send = |request, permits| {
-                    let (outbound, target, request) = (self.clone(), target.clone(), prepared(request));
-                    let Sender { shard, client, .. } = sender;
-                    let sender = Sender { shard, client, trace: None, parent: None, permit: None };
-                    async move { outbound.try_send(sender, &target, request, permits, options, deadline).await }.boxed()
-                };
-                self.coalescer.send(request, acquire, send).await?
-            } else {
-                let permits = acquire.await?;
-                self.try_send(sender, target, prepared(request), permits, options, deadline).await?
+            let response = match self.egress.limits.coalesce.contains(request.method()) && target.local().is_none() {
+                true => self.coalescer.send(request, acquire, send).await?,
+                false => {
+                    let permits = acquire().await?;
+                    send(request, permits).await?
+                }
             };
             Ok(match in_progress {
                 Some(in_progress) => response.map(|body| BodyInProgress::new(body, in_progress).boxed_unsync()),

@@ -36,7 +36,7 @@ async fn denied_outbound_requests_wait_for_no_permit() {
     allowed_hosts.add("http://*:1", None).unwrap();
     let network = Arc::new(SharedOutbound::new(&OutboundOptions::default(), MemoryBudget::new(u64::MAX)).unwrap());
     let limits = OutboundLimits { queue_timeout: Duration::from_millis(1), ..OutboundLimits::default() };
-    let outbound = Arc::new(Outbound::new("a", Arc::new(allowed_hosts), limits, network, 1));
+    let outbound = Outbound::new("a", Arc::new(allowed_hosts), limits, network, 1);
     let send = async |method: Method, uri: &str| {
         let sender = Sender { shard: 0, client, trace: None, parent: None, permit: Some(&permit) };
         let body = http_body_util::Empty::new().map_err(|never| match never {}).boxed_unsync();
@@ -67,14 +67,14 @@ impl Resolve for Hanging {
 }
 
 /// A component that may send requests to port 1 of every public host.
-fn component(id: &str, limits: OutboundLimits, network: &Arc<SharedOutbound>) -> Arc<Outbound> {
+fn component(id: &str, limits: OutboundLimits, network: &Arc<SharedOutbound>) -> Outbound {
     let mut allowed_hosts = AllowedHosts::default();
     allowed_hosts.add("http://*:1", None).unwrap();
-    Arc::new(Outbound::new(id, Arc::new(allowed_hosts), limits, network.clone(), 1))
+    Outbound::new(id, Arc::new(allowed_hosts), limits, network.clone(), 1)
 }
 
 /// Sends a request for the client of this number. The request gets no response.
-async fn send(outbound: &Arc<Outbound>, client: u64, uri: String) -> WasiError {
+async fn send(outbound: &Outbound, client: u64, uri: String) -> WasiError {
     let client = client_keys(None, Some(client));
     let sender = Sender { shard: 0, client, trace: None, parent: None, permit: None };
     let body = http_body_util::Empty::new().map_err(|never| match never {}).boxed_unsync();
