@@ -219,11 +219,12 @@ impl Body for GuestBody {
             return Poll::Ready(self.finish(Some(BodyError::SlowClient)));
         }
         let this = &mut *self;
-        let at = this.context.body_expires_at().into();
+        let waits_for_server = this.lease.as_ref().is_some_and(|lease| lease.permit().has_outbound());
+        let at = this.context.body_expires_at(waits_for_server).into();
         let deadline = this.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
         // The deadline moves with each part of the body, and while the guest waits for its client.
         while deadline.as_mut().poll(cx).is_ready() {
-            let at = this.context.body_expires_at();
+            let at = this.context.body_expires_at(waits_for_server);
             if at <= Instant::now() {
                 // A body of its declared length is complete, even if the guest does not end it.
                 let is_whole = this.declared_left == Some(0);

@@ -27,10 +27,11 @@ impl RequestContext {
     }
 
     /// When the response breaks off if the guest writes no more of its body. The guest has `request_timeout` for each
-    /// part that the client waits for. A wait for the client itself is not the guest's time.
-    pub fn body_expires_at(&self) -> Instant {
+    /// part that the client waits for. A wait for the client itself is not the guest's time, and neither is one for
+    /// another server, which has time-outs of its own.
+    pub fn body_expires_at(&self, waits_for_server: bool) -> Instant {
         let progress = self.started + Duration::from_micros(self.progress.load(Ordering::Relaxed));
-        let since = self.body_awaited_since().filter(|_| !self.upload.is_waiting());
+        let since = self.body_awaited_since().filter(|_| !waits_for_server && !self.upload.is_waiting());
         let since = since.map_or_else(Instant::now, |since| since.max(progress));
         self.expires_at().min(since + self.request_timeout)
     }
