@@ -360,7 +360,7 @@ mod tests {
 COMPONENT          VERSION    DIGEST       BUSY  REQUESTS  FAILED    P50    P99
 search-statistics  0.1.0 #13  01234567  64+1024    123.5M  999999  640us  10.5s
   canary 0.2.0 #14 fedcba98: 5 %, 7 answers, 1 failed, 12 s left
-x                  1\u{fffd}[2J #1   00              0         0       0
+x                  1\u{fffd}[2J #1   00000000        0         0       0
   failing
 ";
         let table = table(&components(), None);
