@@ -21,7 +21,7 @@ const OF_FOLDERS: &str = "test(/^host::(backup|locked_store|maintenance|deploy|f
     + test(/^(health|restart)::/) + test(/^foreign::asynchronous_calls_are_within_the_grants/) \
     + test(/^key_value::(a_response_is_replaced_if_its_writes|grants_are_enforced|listings_come_in_pages)/) \
     + test(/^loading::a_store_that_the_area_cannot_read/) + test(/^memory::a_request_for_which_no_memory_is_left/) \
-    + test(/^swap_load::no_request_fails/) + test(/^contracts::/)";
+    + test(/^swap_load::no_request_fails/) + test(/^canary::a_store_that_cannot_be_written/) + test(/^contracts::/)";
 
 /// One run of `cargo nextest`.
 pub struct Suite {
