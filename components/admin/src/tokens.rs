@@ -14,7 +14,7 @@ const PREFIX: &str = "glpat-";
 /// Random bytes in a token: 160 bits.
 const RANDOM_BYTES: usize = 20;
 
-/// The longest name and description of a token, in characters. The limit of the name is that of the reference service.
+/// The longest name and description of a token, in characters. The reference service has the same limit for names.
 const MAX_TEXT: usize = 255;
 
 /// A day in milliseconds.

@@ -9,7 +9,7 @@ const SLOTS: usize = 16;
 /// The largest kept body, in bytes.
 const MAX_SIZE: usize = 128 << 10;
 
-/// The smallest kept body, in bytes. Copying less costs no more than the look-up.
+/// The smallest kept body, in bytes. The copy of a smaller body is as cheap as the look-up.
 const MIN_SIZE: usize = 8 << 10;
 
 /// The bodies that the host was given with a slot number.

@@ -94,7 +94,7 @@ impl<'a> Members<'a> {
         Members { env, catalog, by_user: owner.into_iter().collect() }
     }
 
-    /// Adds the direct members of `sources`. Their roles are limited to `most`, and end at `until` at the latest.
+    /// Adds the direct members of `sources`. `most` limits their roles, and the roles end by `until`.
     fn add(&mut self, sources: &[Source], most: Role, until: Option<Timestamp>) -> Result<(), StoreError> {
         let (now, by_user) = (self.env.now, &mut self.by_user);
         self.catalog.members(self.env, sources, |member| {

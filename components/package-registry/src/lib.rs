@@ -72,7 +72,7 @@
 //! Besides the caller and the project, a request reads the token and the catalog's root; if the root has changed, also
 //! the directory's records (`directory::record_cache`). A write reads them again after its body. An instance caches
 //! blobs, which saves most of their reads. It also caches rendered metadata, plain and in gzip, so that a repeated
-//! request costs no more than a 304 (`api/metadata.rs`). *k* is the number of version runs. It is about 4 at most for
+//! request is as cheap as a 304 (`api/metadata.rs`). *k* is the number of version runs. It is about 4 at most for
 //! every fourfold growth of the metadata from 16 KiB to 1 MiB. Above, it is 1 for each MiB or more.
 //!
 //! An index or a form is compared with its checksum when it is read from the store. All blobs of a run are compared

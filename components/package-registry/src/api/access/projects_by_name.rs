@@ -1,5 +1,5 @@
 //! The projects below a namespace that have a package of one name. Any user can publish a name to any number of own
-//! projects. So projects elsewhere must cost a request no more than reading the list.
+//! projects. So a request reads the list only, and none of the projects elsewhere.
 
 use crate::name::PackageName;
 use crate::store::{self, ProjectsByName};
