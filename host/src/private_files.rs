@@ -225,4 +225,15 @@ mod tests {
         create_folder(&folder.path().join("a/b")).unwrap();
         assert_eq!((mode(&folder.path().join("a")), mode(&folder.path().join("a/b"))), (0o700, 0o700));
     }
+
+    #[test]
+    fn what_a_killed_host_left_unfinished_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (whole, unfinished) = (folder.path().join("key"), folder.path().join(format!("keyAb12Cd{UNFINISHED}")));
+        replace(&whole, &[b"key"]).unwrap();
+        fs::write(&unfinished, "half").unwrap();
+        remove_unfinished(folder.path());
+        remove_unfinished(&folder.path().join("missing"));
+        assert!(whole.exists() && !unfinished.exists());
+    }
 }

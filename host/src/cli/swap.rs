@@ -147,3 +147,24 @@ fn component_path(component: &str) -> Result<String> {
         false => bail!("`{}` is not the id of a component", component.escape_debug()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        swap: Swap,
+    }
+
+    #[test]
+    fn hosts_are_excluded_by_one_name_of_the_flag() {
+        let of = |flags: &[&str]| Program::try_parse_from(["hexad", "hello", "a.wasm"].iter().chain(flags));
+        assert_eq!(of(&["--without", "a", "--without", "b"]).unwrap().swap.without, ["a", "b"]);
+        assert_eq!(of(&["--exclude-host", "a"]).unwrap().swap.exclude_host, ["a"]);
+        assert!(of(&["--without", "a", "--exclude-host", "b"]).is_err());
+    }
+}

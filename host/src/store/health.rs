@@ -332,6 +332,17 @@ mod tests {
     }
 
     #[test]
+    fn another_file_in_place_of_the_lock_is_not_taken_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = DataLock::acquire(folder.path()).unwrap();
+        // Another host locks the folder while this one opens its store.
+        std::fs::remove_file(lock.path()).unwrap();
+        let _other = DataLock::acquire(folder.path()).unwrap();
+        let health = StoreHealth::new(folder.path().join("store"), Vec::new()).with_lock(&lock).unwrap();
+        assert_eq!(health.failure().map(|failure| failure.problem), Some(StoreProblem::Unlocked));
+    }
+
+    #[test]
     fn damage_and_a_stopped_writer_last() {
         let health = StoreHealth::new(PathBuf::from("store"), Vec::new());
         health.begin_outage(StoreProblem::Busy, "locked", 0);

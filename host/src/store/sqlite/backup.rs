@@ -12,7 +12,7 @@ use super::super::health::file_id;
 use super::attachments::{self, Attachment};
 use super::classify::is_damage;
 use super::integrity_check::check_pages;
-use super::open::{BUSY_TIMEOUT, FILE_NAME, log_of_another, open_file};
+use super::open::{BUSY_TIMEOUT, FILE_NAME, irregular_file, log_of_another, open_file};
 
 /// Why a backup could not be made. Each text says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +33,8 @@ pub enum BackupError {
     Write { path: PathBuf, source: io::Error },
     #[error("the store {path} is damaged ({finding}); an earlier backup may be the last good one")]
     Damaged { path: PathBuf, finding: String },
+    #[error("{path} is a folder, a pipe or a device and no file of the store; move it away first")]
+    Irregular { path: PathBuf },
     #[error("{log} is not of the store {path}, which is a backup or a copy; move it and its -shm file away first")]
     OtherLog { path: PathBuf, log: PathBuf },
     #[error("cannot copy the store {path}: {source}")]
@@ -42,6 +44,8 @@ pub enum BackupError {
          says from where they can be copied"
     )]
     Removed { path: PathBuf },
+    #[error("the store {path} was removed or replaced while it was copied; make the backup again")]
+    Replaced { path: PathBuf },
     #[error("cannot copy what was swapped in: {0}")]
     Attachments(io::Error),
 }
@@ -59,10 +63,12 @@ pub fn backup(
     attach: impl FnOnce() -> Result<Vec<Attachment>, BackupError>,
 ) -> Result<u64, BackupError> {
     let path = directory.join(FILE_NAME);
-    if !path.is_file() {
-        return Err(BackupError::NoStore { directory: directory.to_owned() });
+    if let Some(path) = irregular_file(&path) {
+        return Err(BackupError::Irregular { path });
     }
-    let original = file_id(&path).ok();
+    let Ok(original) = file_id(&path) else {
+        return Err(BackupError::NoStore { directory: directory.to_owned() });
+    };
     if target.symlink_metadata().is_ok() {
         return Err(BackupError::Exists { path: target.to_owned() });
     }
@@ -78,8 +84,8 @@ pub fn backup(
     copy(&path, copied.path())?;
     let attached = attach()?;
     // SQLite opens the database and its log by their names. Of two stores, the copy would be a mixture.
-    if file_id(&path).ok() != original {
-        return Err(BackupError::Removed { path });
+    if file_id(&path).ok() != Some(original) {
+        return Err(BackupError::Replaced { path });
     }
     put_attachments(copied.path(), &attached).map_err(|source| BackupError::Sqlite { path, source })?;
     copied.as_file().sync_all().map_err(write_error)?;

@@ -58,6 +58,8 @@ pub enum SqliteOpenError {
          writing, and start again"
     )]
     ReadOnly { path: PathBuf },
+    #[error("{path} is a folder, a pipe or a device and no file of the store; move it away, and start again")]
+    Irregular { path: PathBuf },
     #[error("a copy into {directory} was not completed; remove what is in it, and copy again")]
     Unfinished { directory: PathBuf },
     #[error("the store {path} is a link to a file that is away; mount its disk, or remove the link to begin anew")]
@@ -92,9 +94,8 @@ impl Database {
             return Err(SqliteOpenError::NoStore { directory: directory.to_owned() });
         }
         let lock = DataLock::acquire(directory)?;
-        if fs::metadata(&path).is_ok_and(|file| !file.is_file()) {
-            let source = io::Error::other("it is a folder, a pipe or a device and no file");
-            return Err(SqliteOpenError::Directory { path, source });
+        if let Some(path) = irregular_file(&path) {
+            return Err(SqliteOpenError::Irregular { path });
         }
         if !path.exists() {
             if path.is_symlink() {
@@ -247,6 +248,13 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()).into_os_string();
     path.push(ending);
     path.into()
+}
+
+/// The first of the database's existing files that is no regular file. SQLite opens the files by their names, and would
+/// wait for a program at the other end of a pipe.
+pub fn irregular_file(path: &Path) -> Option<PathBuf> {
+    let mut files = ["", "-wal", "-shm", "-journal"].into_iter().map(|ending| beside(path, ending));
+    files.find(|file| fs::metadata(file).is_ok_and(|metadata| !metadata.is_file()))
 }
 
 /// The write-ahead log beside the database at `path`, if it belongs to another database that was there before.

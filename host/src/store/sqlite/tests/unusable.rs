@@ -1,5 +1,6 @@
 //! A database that can be opened, but whose table refuses the writes or reads of requests.
 
+use super::failures::open_error;
 use super::*;
 
 async fn put(f: &Fixture, name: &str) -> Result<(), StoreError> {
@@ -86,4 +87,45 @@ async fn a_write_that_fails_for_its_own_sake_is_no_problem_of_the_store() {
     wait_until_async(SOON, "the end of the probe", is_settled).await;
     assert!(health.failure().is_none());
     put(&f, "other").await.unwrap();
+}
+
+/// SQLite would wait for a program at the other end of a pipe.
+#[test]
+fn a_pipe_or_a_folder_in_place_of_a_file_is_named() {
+    for ending in ["", "-wal", "-shm", "-journal"] {
+        let directory = tempfile::tempdir().unwrap();
+        drop(Sqlite::open(directory.path(), &SqliteOptions::default()).unwrap());
+        let path = directory.path().join(format!("{FILE_NAME}{ending}"));
+        let refuse = || {
+            let text = open_error(directory.path()).to_string();
+            let begin =
+                format!("{} is a folder, a pipe or a device and no file of the store; move it ", path.display());
+            assert_eq!(text, format!("{begin}away, and start again"));
+            assert_eq!(check(directory.path()).unwrap_err().to_string(), text);
+            let made = backup(directory.path(), &directory.path().join("copy"), || Ok(Vec::new()));
+            assert_eq!(made.unwrap_err().to_string(), format!("{begin}away first"));
+        };
+        let _ = std::fs::remove_file(&path);
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        refuse();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        refuse();
+    }
+}
+
+#[test]
+fn a_store_that_is_replaced_during_a_backup_is_not_copied() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(Sqlite::open(directory.path(), &SqliteOptions::default()).unwrap());
+    let (path, other) = (directory.path().join(FILE_NAME), directory.path().join("other"));
+    let replace = || {
+        std::fs::copy(&path, &other).unwrap();
+        std::fs::rename(&other, &path).unwrap();
+        Ok(Vec::new())
+    };
+    let target = directory.path().join("copy");
+    let refused = backup(directory.path(), &target, replace).unwrap_err();
+    assert!(matches!(refused, BackupError::Replaced { .. }), "{refused}");
+    assert!(!target.exists());
 }
