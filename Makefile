@@ -92,7 +92,7 @@ fixtures: toolchain ## Build the guests that the host's own tests run, into dist
 check: toolchain nextest ## The quick loop: formatting, lints, and the tests that need neither a component nor PostgreSQL
 	cargo fmt --check
 	cargo clippy $(QUICK) --all-targets -- -D warnings
-	cargo nextest run $(QUICK) --lib --bins -E 'not test(/^store::postgres::(tests|torture)::/)'
+	cargo nextest run $(QUICK) --lib --bins -E 'not (package(hexad-store-postgres) & test(/^(tests|torture)::/))'
 
 NEEDED = git nextest $(if $(filter no,$(CLIENTS)),,clients) $(if $(filter no,$(BROWSER)),,browser) $(if $(filter no,$(POSTGRES)),,postgres) build fixtures
 # Not by `cargo run`, whose variables would have build scripts run again.

@@ -7,9 +7,11 @@ use std::path::PathBuf;
 
 /// The root files of the crates that are shipped.
 fn crates() -> Vec<PathBuf> {
-    let components = std::fs::read_dir(root().join("components")).expect("the folder of components");
-    let mut folders: Vec<PathBuf> = components.map(|entry| entry.expect("an entry").path()).collect();
-    folders.extend(["host", "forge", "widgets"].map(|name| root().join(name)));
+    let mut folders = ["forge", "widgets"].map(|name| root().join(name)).to_vec();
+    for several in ["components", "host"] {
+        let crates = std::fs::read_dir(root().join(several)).expect("a folder of crates");
+        folders.extend(crates.map(|entry| entry.expect("an entry").path()));
+    }
     folders.sort();
     folders.into_iter().map(|folder| folder.join("src/lib.rs")).filter(|file| file.is_file()).collect()
 }

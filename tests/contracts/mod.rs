@@ -1,6 +1,7 @@
 //! The manifest, the worlds, the vendored interfaces, the crates and the documents agree with one another.
 
 mod circles;
+mod crates;
 mod dependencies;
 mod description;
 mod grants;

@@ -11,8 +11,8 @@ const FORBIDDEN: [&str; 2] = [concat!("yield", "_now"), concat!("thread::", "sle
 const WAITS: [&str; 2] = ["tests/harness/wait.rs", "tests/harness/wait_async.rs"];
 
 /// The folders whose code is that of tests, and names of modules that are.
-const FOLDERS: [&str; 2] = ["host/tests", "tests"];
-pub const MODULES: [&str; 4] = ["tests", "testing", "conformance", "torture"];
+const FOLDERS: [&str; 2] = ["host/hexad/tests", "tests"];
+pub const MODULES: [&str; 4] = ["tests", "testing", "store-conformance", "torture"];
 
 /// The lines of test code in a file, with their numbers. `path` starts at the project's folder.
 fn test_code<'a>(path: &Path, text: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
@@ -59,12 +59,12 @@ fn tests_wait_with_a_deadline_for_something_that_has_a_name() {
 fn waits_are_found_in_code_of_tests_only() {
     let [turn, sleep] = FORBIDDEN;
     let text = format!("fn f() {{ {turn}(); }}\n#[cfg(test)]\nmod tests {{\n    // {turn}\n    {sleep}(a);\n}}\n");
-    assert_eq!(other_waits(Path::new("host/src/a.rs"), &text), [format!("host/src/a.rs:5: {sleep}(a);")]);
-    let first = format!("host/tests/a.rs:1: fn f() {{ {turn}(); }}");
-    assert_eq!(other_waits(Path::new("host/tests/a.rs"), &text).first(), Some(&first));
-    for path in ["host/src/a/tests.rs", "host/src/a/tests/b.rs", "host/src/store/postgres/torture/faults.rs"] {
+    assert_eq!(other_waits(Path::new("host/http/src/a.rs"), &text), [format!("host/http/src/a.rs:5: {sleep}(a);")]);
+    let first = format!("host/hexad/tests/a.rs:1: fn f() {{ {turn}(); }}");
+    assert_eq!(other_waits(Path::new("host/hexad/tests/a.rs"), &text).first(), Some(&first));
+    for path in ["host/http/src/a/tests.rs", "host/http/src/a/tests/b.rs", "host/store-postgres/src/torture/faults.rs"] {
         assert_eq!(other_waits(Path::new(path), &text).len(), 2, "{path}");
     }
     let shipped = format!("#[cfg(test)]\nuse a::B;\nfn f() {{ {turn}(); }}\n");
-    assert_eq!(other_waits(Path::new("host/src/a.rs"), &shipped), [""; 0]);
+    assert_eq!(other_waits(Path::new("host/http/src/a.rs"), &shipped), [""; 0]);
 }

@@ -18,3 +18,4 @@ pub mod suggestions;
 pub mod upstream;
 pub mod verdaccio;
 pub mod wait;
+pub mod wait_async;

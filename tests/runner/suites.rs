@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 /// Tests that `make test` leaves out: a filter of nextest, and the reason.
 const SELDOM: &[(&str, &str)] = &[
-    ("test(/^store::postgres::torture::/)", "hosts on PostgreSQL under seeded faults: minutes"),
+    ("package(hexad-store-postgres) & test(/^torture::/)", "hosts on PostgreSQL under seeded faults: minutes"),
     ("test(/^host::deploy::/)", "the example in deploy/: minutes, and programs that nothing else needs"),
 ];
 
@@ -49,7 +49,7 @@ pub fn of(all: bool) -> Vec<Suite> {
         ("HEXAD_BROWSER", "test(/^console::/)", "the pages in Chromium: BROWSER=no"),
         (
             "HEXAD_POSTGRES",
-            "test(/^store::postgres::(tests|torture)::/) + test(/^host::(fleet|many_hosts|deploy)::/)",
+            "(package(hexad-store-postgres) & test(/^(tests|torture)::/)) + test(/^host::(fleet|many_hosts|deploy)::/)",
             "hosts on PostgreSQL: POSTGRES=no",
         ),
     ] {

@@ -1,0 +1,606 @@
+//! Swaps, rollbacks and trials of canaries, from the request to the replaced pointer.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use hexad_imports::outbound::OutboundFactory;
+use hexad_limits::memory_budget::{MemoryBudget, MemoryDivision};
+use hexad_runtime::application::Application;
+use hexad_runtime::component::DeploymentEvent;
+use hexad_runtime::component::{
+    ActiveRevisions, Artifact, ComponentService, LoadContext, LoadError, Revision, Settings, Verdict,
+};
+use hexad_runtime::engine::Runtime;
+use hexad_support::bounded_file::read_component;
+use hexad_support::digest::Digest;
+
+use super::audit::{Action, AuditEntry, AuditOutcome, AuditRecord};
+use super::files::{Deployments, completed, io_error};
+use super::fleet::{Fleet, FleetHost, check_left_out};
+use super::fleet_change::FleetChange;
+use super::record::RecordEntry;
+use super::reload::ReloadRecord;
+use super::stop_phase::{StopPhase, StopPhases};
+use super::{DeployError, DeployReport, HOST, SwapRequest, background, service_of};
+use crate::secrets::Secrets;
+
+/// After one of these actions, a component is not on trial.
+const ENDS: [Action; 4] = [Action::Swap, Action::Promote, Action::Rollback, Action::Supersede];
+
+/// Deploys components to the services of an application.
+pub struct Deployer {
+    pub(super) runtime: Arc<Runtime>,
+    application: Arc<Application>,
+    events: Sender<DeploymentEvent>,
+    pub(super) outbound: OutboundFactory,
+    pub(super) memory: Arc<MemoryBudget>,
+    pub(super) memory_division: MemoryDivision,
+    /// Held while the host compiles and checks a component, so that it does one at a time.
+    compiling: Mutex<()>,
+    /// Whether the host accepts deployments. The flag is not in `state`, which is locked while files are written: the
+    /// readiness check and the host's stop must not wait for a disk.
+    open: AtomicBool,
+    state: Mutex<DeployerState>,
+    last_reload: Mutex<Option<ReloadRecord>>,
+    pub(super) phases: StopPhases,
+    pub(super) secrets: Secrets,
+    /// The other hosts of the store, if there can be any.
+    pub(super) fleet: Option<Arc<Fleet>>,
+}
+
+pub(super) struct DeployerState {
+    pub(super) files: Deployments,
+}
+
+impl Deployer {
+    pub fn new(
+        runtime: Arc<Runtime>,
+        application: Arc<Application>,
+        outbound: OutboundFactory,
+        (memory, memory_division): (Arc<MemoryBudget>, MemoryDivision),
+        (files, secrets, fleet): (Deployments, Secrets, Option<Arc<Fleet>>),
+        events: Sender<DeploymentEvent>,
+    ) -> Arc<Self> {
+        if fleet.is_none() {
+            files.set_rollback_targets(application.services());
+        }
+        let state = Mutex::new(DeployerState { files });
+        let (compiling, last_reload) = (Mutex::default(), Mutex::default());
+        Arc::new(Self {
+            runtime,
+            application,
+            events,
+            outbound,
+            memory,
+            memory_division,
+            compiling,
+            open: AtomicBool::new(true),
+            state,
+            last_reload,
+            phases: fleet.as_ref().map(|fleet| fleet.phases.clone()).unwrap_or_default(),
+            secrets,
+            fleet,
+        })
+    }
+
+    pub fn application(&self) -> &Arc<Application> {
+        &self.application
+    }
+
+    /// Refuses new deployments. A deployment that is being recorded continues.
+    pub fn close(&self) {
+        self.open.store(false, Ordering::SeqCst);
+        let _ = self.events.send(DeploymentEvent::Stop);
+    }
+
+    /// Refuses all deployments, also the ones in progress. Does not block.
+    pub fn stop(&self) {
+        self.phases.enter(StopPhase::Stopping);
+    }
+
+    /// Notes that the host serves no request any more, so that it does not have to follow the other hosts of its store.
+    pub fn end(&self) {
+        self.phases.enter(StopPhase::Ended);
+    }
+
+    /// Removes unused components and compiled code.
+    pub(super) fn prune(&self, files: &Deployments) {
+        let prepared = self.fleet.as_ref().map(|fleet| fleet.prepared_digests()).unwrap_or_default();
+        self.runtime.prune_cache(&files.prune(self.application.services(), prepared));
+    }
+
+    /// Copies the active components into the data folder, for a rollback, and removes unused ones.
+    pub(super) fn preserve_active(&self) {
+        if self.state().files.are_read_only() {
+            return;
+        }
+        for service in self.application.services() {
+            if let Err(error) = self.state().files.preserve_active(service) {
+                tracing::warn!(component = service.id(), %error, "the active component cannot be kept for a rollback");
+            }
+        }
+        self.prune(&self.state().files);
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.open.load(Ordering::SeqCst)
+    }
+
+    /// Compiles, checks and deploys a component. Blocks for seconds; must not be called from an
+    /// asynchronous runtime.
+    pub fn swap(&self, request: &SwapRequest) -> Result<DeployReport, DeployError> {
+        let digest = Digest::of(&request.wasm);
+        let action = if request.canary.is_some() { Action::Canary } else { Action::Swap };
+        let outcome = self.try_swap(request, digest, action);
+        self.log_refusal(&outcome, &request.by, action, &request.component, Some(digest));
+        outcome
+    }
+
+    fn try_swap(&self, request: &SwapRequest, digest: Digest, action: Action) -> Result<DeployReport, DeployError> {
+        let service = self.service(&request.component)?;
+        check_left_out(&request.without, self.fleet.as_deref())?;
+        let lock_for_change = || {
+            let state = self.lock_for_change(service)?;
+            let deployment = service.deployment();
+            Expected::check(request.expected.as_ref(), service.id(), &Expected::of(&deployment))?;
+            if request.canary.is_some() && deployment.current.digest == digest {
+                return Err(DeployError::ServesAlready(service.id().to_owned()));
+            }
+            Ok::<_, DeployError>(state)
+        };
+        let trust =
+            lock_for_change()?.files.trust(&request.component, &request.wasm, &digest, request.signature.as_ref())?;
+        let compiling = self.lock_compiling();
+        drop(lock_for_change()?);
+        // The report's time does not include the wait for another compilation.
+        let started = Instant::now();
+        let revision = self.load(service, request.wasm.clone(), "the component that was sent", StopPhase::Stopping)?;
+        let mut state = lock_for_change()?;
+        let files = &mut state.files;
+        files.keep(&digest, &request.wasm, request.signature.as_ref())?;
+        if let Some(fleet) = &self.fleet {
+            files.preserve_active(service).map_err(io_error("the component that serves now"))?;
+            let settings = service.deployment().settings.clone();
+            drop(state);
+            // The other hosts check the component meanwhile. This host may have to check it again, if its settings
+            // change.
+            drop(compiling);
+            let (trust, canary) = (trust.for_audit(), request.canary.as_ref());
+            let (trust, without, expected) = (trust.as_deref(), &*request.without, request.expected.as_ref());
+            let sent = Some((&*request.wasm, request.signature.as_ref()));
+            let change = FleetChange { by: &request.by, action, canary, trust, without, expected, sent };
+            let previous = self.deploy_to_fleet(fleet, service, (settings, revision.clone()), &change)?;
+            let report = self.report(service, &revision, started);
+            return Ok(DeployReport { previous, canary: canary.is_some(), ..report });
+        }
+        let report = |previous: Option<Digest>| DeployReport {
+            previous,
+            canary: request.canary.is_some(),
+            ..self.report(service, &revision, started)
+        };
+        let report = match &request.canary {
+            Some(terms) => {
+                let current = service.current().digest;
+                let trust = trust.for_audit();
+                let line = completed(&request.by, action, &request.component, digest, Some(current));
+                files.log(&AuditEntry { trust: trust.as_deref(), ..line })?;
+                service.begin_trial(revision.clone(), terms.clone());
+                let _ = self.events.send(DeploymentEvent::CanaryBegan);
+                report(Some(current))
+            }
+            None => {
+                self.install(files, service, &revision, &request.by, action)?;
+                report(service.rollback_target())
+            }
+        };
+        drop(state);
+        drop(compiling);
+        Ok(report)
+    }
+
+    /// Ends the trial of a canary, if one is on trial; otherwise restores the previous component.
+    pub fn roll_back(
+        &self,
+        component: &str,
+        by: &str,
+        expected: Option<&Expected>,
+    ) -> Result<DeployReport, DeployError> {
+        let outcome = self.try_roll_back(component, by, expected);
+        self.log_refusal(&outcome, by, Action::Rollback, component, None);
+        outcome
+    }
+
+    fn try_roll_back(
+        &self,
+        component: &str,
+        by: &str,
+        expected: Option<&Expected>,
+    ) -> Result<DeployReport, DeployError> {
+        if let Some(fleet) = &self.fleet {
+            return match self.is_open() {
+                true => self.roll_back_in_fleet(fleet, component, by, expected),
+                false => Err(DeployError::Stopping),
+            };
+        }
+        let started = Instant::now();
+        let service = self.service(component)?;
+        let mut state = self.state();
+        if !self.is_open() {
+            return Err(DeployError::Stopping);
+        }
+        let deployment = service.deployment();
+        let seen = Expected::of(&deployment);
+        Expected::check(expected, component, &seen)?;
+        if let Some(canary) = &deployment.canary {
+            let (current, digest) = (deployment.current.digest, canary.revision.digest);
+            let line = completed(by, Action::Rollback, component, current, Some(digest));
+            state.files.log(&AuditEntry { reason: Some("the canary"), ..line })?;
+            // The line comes first: if its write fails, the trial continues and needs a verdict.
+            canary.conclude();
+            service.end_trial(&digest);
+            self.prune(&state.files);
+            return Ok(self.report(service, &deployment.current, started));
+        }
+        let previous = match &deployment.previous {
+            Some(previous) => previous.clone(),
+            // After a restart, the previous component is not loaded yet.
+            None => {
+                let none = || DeployError::NoPrevious(component.to_owned());
+                let digest = state.files.records.get(component).and_then(|entry| entry.previous).ok_or_else(none)?;
+                let wasm = state.files.read(&digest)?;
+                state.files.trust_stored(component, &digest)?;
+                drop(state);
+                let _compiling = self.lock_compiling();
+                let revision =
+                    self.load(service, wasm.into(), "the component that served before", StopPhase::Stopping)?;
+                state = self.lock_for_change(service)?;
+                Expected::check(Some(&seen), component, &Expected::of(&service.deployment()))?;
+                revision
+            }
+        };
+        self.install(&mut state.files, service, &previous, by, Action::Rollback)?;
+        Ok(DeployReport { previous: service.rollback_target(), ..self.report(service, &previous, started) })
+    }
+
+    /// Makes a checked revision the active one of the service, on disk and then in memory.
+    pub(super) fn install(
+        &self,
+        files: &mut Deployments,
+        service: &ComponentService,
+        revision: &Arc<Revision>,
+        by: &str,
+        action: Action,
+    ) -> Result<(), DeployError> {
+        let component = service.component();
+        let current = service.current();
+        if self.fleet.is_none() {
+            // Hosts that share a store fetch the component from it.
+            files.check_kept(&revision.digest, &component.source)?;
+        }
+        let trust = files.trust_stored(&component.id, &revision.digest)?.for_audit();
+        // A rollback after a restart needs the present component's bytes.
+        files.preserve_active(service).map_err(io_error("the component that serves now"))?;
+        let source = read_component(&component.source).ok().as_deref().map(Digest::of);
+        let previous = match current.digest == revision.digest {
+            true => files.records.get(&component.id).and_then(|entry| entry.previous),
+            false => Some(current.digest),
+        };
+        let entry = RecordEntry { digest: revision.digest, previous, source };
+        let line = completed(by, action, &component.id, revision.digest, Some(current.digest));
+        files.record(&component.id, entry, &AuditEntry { trust: trust.as_deref(), ..line })?;
+        service.replace(revision.clone());
+        service.set_rollback_target(previous);
+        self.prune(files);
+        Ok(())
+    }
+
+    pub(super) fn report(&self, service: &ComponentService, revision: &Revision, started: Instant) -> DeployReport {
+        DeployReport {
+            component: service.id().to_owned(),
+            digest: revision.digest,
+            version: revision.description.as_ref().map(|area| area.version.clone()),
+            revision: revision.number,
+            previous: None,
+            canary: false,
+            milliseconds: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    pub(super) fn service(&self, component: &str) -> Result<&ComponentService, DeployError> {
+        Ok(service_of(&self.application, component)?)
+    }
+
+    /// The state, if the service may be changed now.
+    pub(super) fn lock_for_change(
+        &self,
+        service: &ComponentService,
+    ) -> Result<MutexGuard<'_, DeployerState>, DeployError> {
+        let state = self.state();
+        if !self.is_open() {
+            return Err(DeployError::Stopping);
+        }
+        match service.deployment().canary {
+            Some(_) => Err(DeployError::CanaryUnderWay(service.id().to_owned())),
+            None => Ok(state),
+        }
+    }
+
+    /// Waits until the host compiles or checks no component and changes no settings.
+    pub(super) fn lock_compiling(&self) -> MutexGuard<'_, ()> {
+        self.compiling.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The outcome of the last reload of the manifest.
+    pub fn last_reload(&self) -> Option<ReloadRecord> {
+        self.last_reload.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_last_reload(&self, record: ReloadRecord) {
+        *self.last_reload.lock().unwrap_or_else(PoisonError::into_inner) = Some(record);
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, DeployerState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn log_refusal(
+        &self,
+        outcome: &Result<DeployReport, DeployError>,
+        by: &str,
+        action: Action,
+        component: &str,
+        digest: Option<Digest>,
+    ) {
+        let Err(error) = outcome else { return };
+        let reason = error.to_string();
+        if let DeployError::NotServedYet(_) = error {
+            // The audit logs have the line of a completed change.
+            tracing::warn!(component, by, reason, "deployed");
+            return;
+        }
+        let outcome = match error {
+            DeployError::Unconfirmed(_) => AuditOutcome::Unknown,
+            _ => AuditOutcome::Refused,
+        };
+        tracing::warn!(component, by, reason, ?outcome, "not deployed");
+        let line = AuditEntry {
+            by,
+            action,
+            component: Some(component),
+            digest,
+            previous: None,
+            outcome,
+            trust: None,
+            reason: Some(&reason),
+        };
+        if let Err(error) = self.state().files.audit.append(&line) {
+            tracing::error!(%error, "the audit log cannot be written");
+        }
+        if let Some(fleet) = &self.fleet
+            && let Err(error) = fleet.store.audit(&fleet.name, &line.to_json())
+        {
+            tracing::error!(%error, "the audit log of all hosts cannot be written");
+        }
+    }
+
+    pub(super) fn send_event(&self, event: DeploymentEvent) {
+        let _ = self.events.send(event);
+    }
+
+    /// The last lines of this host's audit log, at most `count`, the newest first. Reads a file.
+    pub fn recent_changes(&self, count: usize) -> std::io::Result<Vec<AuditRecord>> {
+        self.state().files.audit.recent(count)
+    }
+
+    /// The hosts that share the store, as this host knows them; none for a store of one host.
+    pub fn known_hosts(&self) -> Vec<FleetHost> {
+        self.fleet.as_ref().map(|fleet| fleet.known_hosts()).unwrap_or_default()
+    }
+
+    /// The other live hosts.
+    pub fn other_live_hosts(&self) -> Vec<FleetHost> {
+        let Some(fleet) = &self.fleet else { return Vec::new() };
+        fleet.known_hosts().into_iter().filter(|host| host.is_live() && host.instance != fleet.instance).collect()
+    }
+
+    /// Whether this host cannot serve the same components as the other hosts.
+    pub fn is_behind_fleet(&self) -> bool {
+        self.fleet.as_ref().is_some_and(|fleet| fleet.report().problem.is_some())
+    }
+
+    /// Compiles and checks a component with the service's present settings. Blocks until that is done, or until the
+    /// host has come to `end`.
+    pub(super) fn load(
+        &self,
+        service: &ComponentService,
+        wasm: Bytes,
+        origin: &'static str,
+        end: StopPhase,
+    ) -> Result<Arc<Revision>, DeployError> {
+        let settings = service.deployment().settings.clone();
+        let load =
+            move |context: LoadContext<'_>, number| Revision::load(context, &Artifact { wasm: &wasm, origin }, number);
+        let loaded = self.make(service, settings, end, load)?;
+        loaded.check_replaces(service.id(), &service.current())?;
+        Ok(Arc::new(loaded))
+    }
+
+    /// Makes a revision of the service with these settings.
+    pub(super) fn make(
+        &self,
+        service: &ComponentService,
+        settings: Arc<Settings>,
+        end: StopPhase,
+        make: impl FnOnce(LoadContext<'_>, u64) -> Result<Revision, LoadError> + Send + 'static,
+    ) -> Result<Revision, DeployError> {
+        let (runtime, application, memory) = (self.runtime.clone(), self.application().clone(), self.memory.clone());
+        let (id, number) = (service.id().to_owned(), service.next_number());
+        let made = background::run(&self.phases, end, move || {
+            let metrics = service_of(&application, &id)?.metrics();
+            let Settings { component, outbound, .. } = &*settings;
+            let (backends, outbound) = (application.backends(), outbound.as_ref());
+            let context = LoadContext { runtime: &runtime, component, backends, outbound, metrics, memory: &memory };
+            Ok(make(context, number)?)
+        });
+        let made = made.map_err(|source| DeployError::Io { subject: "a thread to compile on", source })?;
+        made.ok_or(DeployError::Stopping)?
+    }
+
+    /// Records the end of trials that the host's last stop ended. Without other hosts, only the audit log has the
+    /// canary: the record of active components does not.
+    pub(super) fn log_interrupted_trials(&self) {
+        if self.fleet.is_some() || self.state().files.are_read_only() {
+            return;
+        }
+        let lines = self.recent_changes(usize::MAX).unwrap_or_default();
+        for service in self.application().services() {
+            let of_service =
+                lines.iter().filter(|line| line.component.as_deref() == Some(service.id()) && line.is_done());
+            let last =
+                of_service.into_iter().find(|line| line.is(Action::Canary) || ENDS.iter().any(|end| line.is(*end)));
+            let Some(last) = last.filter(|last| last.is(Action::Canary)) else { continue };
+            let mut state = self.state();
+            let deployment = service.deployment();
+            // Another trial may have begun meanwhile.
+            if deployment.canary.is_some() {
+                continue;
+            }
+            let digest = last.digest.as_deref().and_then(|digest| digest.parse().ok());
+            let reason = "the host was started anew during the trial";
+            tracing::warn!(component = service.id(), digest = last.digest, reason, "the canary was rolled back");
+            let line = completed(HOST, Action::Rollback, service.id(), deployment.current.digest, digest);
+            if let Err(error) = state.files.log(&AuditEntry { reason: Some(reason), ..line }) {
+                tracing::error!(%error, "a canary was rolled back, and the audit log does not say so");
+            }
+        }
+    }
+
+    /// Makes the canary the active component.
+    pub fn promote(&self, component: &str, by: &str, expected: Option<&Expected>) -> Result<DeployReport, DeployError> {
+        let outcome = self.try_promote(component, by, expected);
+        self.log_refusal(&outcome, by, Action::Promote, component, None);
+        outcome
+    }
+
+    fn try_promote(&self, component: &str, by: &str, expected: Option<&Expected>) -> Result<DeployReport, DeployError> {
+        if let Some(fleet) = &self.fleet {
+            return match self.is_open() {
+                true => self.promote_in_fleet(fleet, component, by, expected),
+                false => Err(DeployError::Stopping),
+            };
+        }
+        let started = Instant::now();
+        let service = self.service(component)?;
+        let mut state = self.state();
+        if !self.is_open() {
+            return Err(DeployError::Stopping);
+        }
+        let deployment = service.deployment();
+        Expected::check(expected, component, &Expected::of(&deployment))?;
+        let no_canary = || DeployError::NoCanary(component.to_owned());
+        let canary = deployment.canary.as_ref().ok_or_else(no_canary)?;
+        if !canary.conclude() {
+            return Err(no_canary());
+        }
+        if let Err(error) = self.install(&mut state.files, service, &canary.revision, by, Action::Promote) {
+            // Otherwise the trial would never end.
+            service.end_trial(&canary.revision.digest);
+            return Err(DeployError::TrialEnded { component: component.to_owned(), source: Box::new(error) });
+        }
+        let previous = service.deployment().previous.as_ref().map(|previous| previous.digest);
+        Ok(DeployReport { previous, ..self.report(service, &canary.revision, started) })
+    }
+
+    /// Ends the trial of each canary that has failed, for example because its clients had to wait. Promotes each canary
+    /// that has passed at the end of its window. Returns how long to wait before the next call.
+    pub(super) fn end_trials(&self) -> Option<Duration> {
+        /// How soon to check again: a response that does not end causes no event.
+        const RECHECK: Duration = Duration::from_secs(1);
+        let mut next: Option<Duration> = None;
+        for service in self.application().services() {
+            let deployment = service.deployment();
+            let Some(canary) = &deployment.canary else { continue };
+            if let Some(reason) = canary.fail_by_verdict() {
+                self.canary_failed(service.id(), canary.revision.digest, &reason);
+                continue;
+            }
+            if let Some(missing) = canary.take_shortage() {
+                tracing::warn!(
+                    component = service.id(),
+                    missing,
+                    "the canary's window is over, and too few requests have come for a verdict: it stays on trial until \
+                     they have; `hexad promote` or `hexad rollback` ends it now"
+                );
+            }
+            let wait = canary.ends_at().saturating_duration_since(Instant::now());
+            if wait.is_zero() && canary.verdict() == Verdict::Passed {
+                match self.try_promote(service.id(), HOST, Some(&Expected::of(&deployment))) {
+                    Ok(_) => continue,
+                    // Another host was faster.
+                    Err(DeployError::NoCanary(_) | DeployError::Changed(_)) if self.fleet.is_some() => continue,
+                    Err(error) => {
+                        tracing::warn!(component = service.id(), %error, "the canary passed, and its promotion failed");
+                    }
+                }
+                if self.fleet.is_none() {
+                    continue;
+                }
+            }
+            let wait = if wait.is_zero() { RECHECK } else { wait.min(RECHECK) };
+            next = Some(next.map_or(wait, |next| next.min(wait)));
+        }
+        next
+    }
+
+    pub(super) fn canary_failed(&self, component: &str, digest: Digest, reason: &str) {
+        tracing::warn!(component, %digest, reason, "the canary was rolled back");
+        if let Some(fleet) = &self.fleet {
+            if let Err(error) = self.fail_canary_in_fleet(fleet, component, digest, reason) {
+                // The follower reports the failure once the store is available again.
+                tracing::warn!(component, %error, "the other hosts do not know yet that the canary failed");
+            }
+            return;
+        }
+        let Ok(service) = self.service(component) else { return };
+        let mut state = self.state();
+        let deployment = service.deployment();
+        if deployment.canary.as_ref().is_none_or(|canary| canary.revision.digest != digest) {
+            // An operator was faster.
+            return;
+        }
+        let current = deployment.current.digest;
+        let line = completed(HOST, Action::Rollback, component, current, Some(digest));
+        if let Err(error) = state.files.log(&AuditEntry { reason: Some(reason), ..line }) {
+            tracing::error!(%error, "a canary was rolled back, and the audit log does not say so");
+        }
+        service.end_trial(&digest);
+        self.prune(&state.files);
+    }
+}
+
+/// The digests that a service serves. An operator can make a change conditional on them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    pub current: Digest,
+    /// The component on trial.
+    pub canary: Option<Digest>,
+}
+
+impl Expected {
+    /// The digests that this host serves.
+    pub(super) fn of(deployment: &ActiveRevisions) -> Self {
+        let canary = deployment.canary.as_ref().map(|canary| canary.revision.digest);
+        Self { current: deployment.current.digest, canary }
+    }
+
+    /// Refuses a change of `component` if digests are expected and `present` differs from them.
+    pub(super) fn check(expected: Option<&Self>, component: &str, present: &Self) -> Result<(), DeployError> {
+        match expected.is_none_or(|expected| expected == present) {
+            true => Ok(()),
+            false => Err(DeployError::Changed(component.to_owned())),
+        }
+    }
+}
