@@ -62,7 +62,8 @@ fn waits_are_found_in_code_of_tests_only() {
     assert_eq!(other_waits(Path::new("host/http/src/a.rs"), &text), [format!("host/http/src/a.rs:5: {sleep}(a);")]);
     let first = format!("host/hexad/tests/a.rs:1: fn f() {{ {turn}(); }}");
     assert_eq!(other_waits(Path::new("host/hexad/tests/a.rs"), &text).first(), Some(&first));
-    for path in ["host/http/src/a/tests.rs", "host/http/src/a/tests/b.rs", "host/store-postgres/src/torture/faults.rs"] {
+    for path in ["host/http/src/a/tests.rs", "host/http/src/a/tests/b.rs", "host/store-postgres/src/torture/faults.rs"]
+    {
         assert_eq!(other_waits(Path::new(path), &text).len(), 2, "{path}");
     }
     let shipped = format!("#[cfg(test)]\nuse a::B;\nfn f() {{ {turn}(); }}\n");

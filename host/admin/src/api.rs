@@ -64,19 +64,7 @@ impl AdminApi {
         let by = actor(parts.headers.get(ACTOR));
         match route {
             AdminRoute::Health => text(StatusCode::OK, "ok\n"),
-            AdminRoute::Ready => match (context.deployer().is_open(), context.host.store_health.failure()) {
-                (false, _) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n"),
-                (true, Some(failure)) => {
-                    text(StatusCode::SERVICE_UNAVAILABLE, format!("store {}\n", failure.problem.name()))
-                }
-                (true, None) if !context.host.threads.ended().is_empty() => {
-                    text(StatusCode::SERVICE_UNAVAILABLE, "threads ended\n")
-                }
-                (true, None) if context.deployer().is_behind_fleet() => {
-                    text(StatusCode::SERVICE_UNAVAILABLE, "components differ\n")
-                }
-                (true, None) => text(StatusCode::OK, "ready\n"),
-            },
+            AdminRoute::Ready => self.readiness(),
             AdminRoute::Metrics => {
                 match exposition::openmetrics(context.deployer().application().clone(), context.host.read()) {
                     Ok(text) => {
@@ -111,6 +99,18 @@ impl AdminApi {
             },
             AdminRoute::Promote(id) => self.deploy(move |deployer| deployer.promote(&id, &by, None)).await,
             AdminRoute::RollBack(id) => self.deploy(move |deployer| deployer.roll_back(&id, &by, None)).await,
+        }
+    }
+
+    fn readiness(&self) -> AdminResponse {
+        let (host, deployer) = (&self.context.host, self.context.deployer());
+        let not_ready = |reason: String| text(StatusCode::SERVICE_UNAVAILABLE, reason);
+        match host.store_health.failure() {
+            _ if !deployer.is_open() => not_ready("stopping\n".to_owned()),
+            Some(failure) => not_ready(format!("store {}\n", failure.problem.name())),
+            None if !host.threads.ended().is_empty() => not_ready("threads ended\n".to_owned()),
+            None if deployer.is_behind_fleet() => not_ready("components differ\n".to_owned()),
+            None => text(StatusCode::OK, "ready\n"),
         }
     }
 

@@ -59,146 +59,164 @@ impl fmt::Debug for MetricsCollector {
 impl Collector for MetricsCollector {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut out = FamilyEncoder { encoder, services: self.application.services() };
-        out.counters("requests", "Responses, by status", "status", |service| service.metrics().statuses())?;
-        out.histogram("request_duration_seconds", "From a request's head to its response's", |service| {
-            service.metrics().histogram(|shard| &shard.latency)
-        })?;
-        out.counters(
-            "request_refusals",
-            "Responses of the host in a component's place, by reason",
-            "reason",
-            |service| service.metrics().refusals().collect(),
-        )?;
-        out.gauge("requests_in_flight", "Requests being served", |service| service.load().0 as f64)?;
-        out.gauge("requests_waiting", "Requests waiting for an instance", |service| service.load().1 as f64)?;
-        out.histogram(
-            "queue_wait_seconds",
-            "How long requests waited for an instance, without those that did not wait",
-            |service| service.metrics().histogram(|shard| &shard.queue_wait),
-        )?;
-        out.counter("instantiations", "Instances made", |service| {
-            service.metrics().total(|shard| shard.instantiations.get()) as f64
-        })?;
-        out.counter("instantiation_failures", "Instances that could not be made", |service| {
-            service.metrics().total(|shard| shard.failed_instantiations.get()) as f64
-        })?;
-        out.counters("instance_failures", "Instances that ended early, by reason", "reason", |service| {
-            service.metrics().failures().collect()
-        })?;
-        out.counters("instances_closed", "Instances that the host ended, by reason", "reason", |service| {
-            service.metrics().closes().collect()
-        })?;
-        out.counter("responses_cut_off", "Responses that were truncated at the size limit", |service| {
-            service.metrics().total(|shard| shard.cut_off.get()) as f64
-        })?;
-        out.counter("responses_broken", "Responses whose body broke after the head was sent", |service| {
-            service.metrics().total(|shard| shard.broken.get()) as f64
-        })?;
-        out.counter(
-            "responses_timed_out",
-            "Responses whose component ran out of time after the head was sent",
-            |service| service.metrics().total(|shard| shard.timed_out.get()) as f64,
-        )?;
-        out.counter("breaker_tripped", "How often a circuit breaker opened", |service| {
-            service.metrics().total(|shard| shard.breaker_trips.get()) as f64
-        })?;
-        out.gauge("breaker_open", "1 while a circuit breaker is open, 0.5 while one is half-open", |service| {
-            match service.current().health() {
-                Health::Healthy => 0.0,
-                Health::Recovering => 0.5,
-                Health::Failing => 1.0,
-            }
-        })?;
-        out.counter("log_lines_dropped", "Lines that the component printed above its rate", |service| {
-            service.metrics().log_lines_dropped.get() as f64
-        })?;
-        out.gauge("instance_memory_peak_bytes", "The most memory that one instance had", |service| {
-            service.metrics().memory_peak() as f64
-        })?;
-        out.counter("memory_denied", "Requests for more memory that were denied", |service| {
-            service.metrics().total(|shard| shard.memory_denials.get()) as f64
-        })?;
-        out.counter("guest_cpu_seconds", "Processor time of guests and of their calls of the host", |service| {
-            service.metrics().total(|shard| shard.cpu_nanos.get()) as f64 / 1e9
-        })?;
-        out.counters("key_value_operations", "Operations on the key-value store", "operation", |service| {
-            service.metrics().operations().map(|(operation, durations)| (operation, durations.count)).collect()
-        })?;
-        out.each(
-            "key_value_duration_seconds",
-            "How long operations on the key-value store took; commit is the wait for the disk",
-            MetricType::Histogram,
-            |service, family| {
-                let mut operations = service.metrics().operations().filter(|(_, durations)| durations.count > 0);
-                operations.try_for_each(|(operation, durations)| {
-                    distribution(family, &[component(service), ("operation", operation)], &durations)
-                })
-            },
-        )?;
-        out.counter("key_value_swaps_lost", "Compare-and-swaps that found another value", |service| {
-            service.metrics().total(|shard| shard.swaps_lost.get()) as f64
-        })?;
-        out.counter("key_value_denied", "Accesses that the grants do not cover", |service| {
-            service.component().grants.denied() as f64
-        })?;
-        out.counters("outbound_requests", "Outbound requests, by outcome", "outcome", |service| {
-            let Some(outbound) = service.outbound() else { return Vec::new() };
-            let counters = outbound.counters();
-            vec![
-                ("answered", counters.answered.get()),
-                ("denied", counters.denied.get()),
-                ("prohibited", counters.prohibited.get()),
-                ("busy", counters.busy.get()),
-                ("timed_out", counters.timeouts.get()),
-                ("failed", counters.failed.get()),
-            ]
-        })?;
-        out.each(
-            "outbound_duration_seconds",
-            "From an outbound request to the head of its response, or to its error",
-            MetricType::Histogram,
-            |service, family| match service.outbound() {
-                Some(outbound) => {
-                    distribution(family, &[component(service)], &Histogram::sum([&outbound.counters().duration]))
-                }
-                None => Ok(()),
-            },
-        )?;
-        let outbound = |service: &ComponentService, value: fn(&Outbound) -> u64| {
-            service.outbound().map_or(0.0, |out| value(&out) as f64)
-        };
-        out.counter(
-            "outbound_requests_coalesced",
-            "Outbound requests that got the response of an identical one",
-            |service| outbound(service, |outbound| outbound.counters().coalesced.get()),
-        )?;
-        out.counter("outbound_connections", "Outbound connections that were opened", |service| {
-            outbound(service, |outbound| outbound.counters().connections.get())
-        })?;
-        out.counter("outbound_received_bytes", "Bytes of responses to outbound requests", |service| {
-            outbound(service, |outbound| outbound.counters().received.get())
-        })?;
-        out.gauge("outbound_requests_in_flight", "Outbound requests under way", |service| {
-            outbound(service, |outbound| outbound.in_flight() as u64)
-        })?;
-        out.each("component_info", "The active component; always 1", MetricType::Gauge, |service, family| {
-            let current = service.current();
-            let area = current.description.as_ref();
-            let labels = [
-                component(service),
-                ("area", area.map_or("", |area| &area.area)),
-                ("version", area.map_or("", |area| &area.version)),
-                ("digest", &current.digest.to_string()),
-            ];
-            family.encode_family(&labels)?.encode_gauge(&1.0)
-        })?;
-        out.gauge("revision", "The number of the active revision", |service| service.current().number as f64)?;
-        out.gauge("canary", "1 during the trial of a canary", |service| {
-            f64::from(u8::from(service.deployment().canary.is_some()))
-        })?;
-
+        requests(&mut out)?;
+        instances(&mut out)?;
+        key_value(&mut out)?;
+        outbound(&mut out)?;
+        revisions(&mut out)?;
         host_metrics::encode(&self.host, &mut out)
     }
+}
+
+fn requests(out: &mut FamilyEncoder<'_, '_>) -> fmt::Result {
+    out.counters("requests", "Responses, by status", "status", |service| service.metrics().statuses())?;
+    out.histogram("request_duration_seconds", "From a request's head to its response's", |service| {
+        service.metrics().histogram(|shard| &shard.latency)
+    })?;
+    out.counters("request_refusals", "Responses of the host in a component's place, by reason", "reason", |service| {
+        service.metrics().refusals().collect()
+    })?;
+    out.gauge("requests_in_flight", "Requests being served", |service| service.load().0 as f64)?;
+    out.gauge("requests_waiting", "Requests waiting for an instance", |service| service.load().1 as f64)?;
+    out.histogram(
+        "queue_wait_seconds",
+        "How long requests waited for an instance, without those that did not wait",
+        |service| service.metrics().histogram(|shard| &shard.queue_wait),
+    )
+}
+
+fn instances(out: &mut FamilyEncoder<'_, '_>) -> fmt::Result {
+    out.counter("instantiations", "Instances made", |service| {
+        service.metrics().total(|shard| shard.instantiations.get()) as f64
+    })?;
+    out.counter("instantiation_failures", "Instances that could not be made", |service| {
+        service.metrics().total(|shard| shard.failed_instantiations.get()) as f64
+    })?;
+    out.counters("instance_failures", "Instances that ended early, by reason", "reason", |service| {
+        service.metrics().failures().collect()
+    })?;
+    out.counters("instances_closed", "Instances that the host ended, by reason", "reason", |service| {
+        service.metrics().closes().collect()
+    })?;
+    out.counter("responses_cut_off", "Responses that were truncated at the size limit", |service| {
+        service.metrics().total(|shard| shard.cut_off.get()) as f64
+    })?;
+    out.counter("responses_broken", "Responses whose body broke after the head was sent", |service| {
+        service.metrics().total(|shard| shard.broken.get()) as f64
+    })?;
+    out.counter(
+        "responses_timed_out",
+        "Responses whose component ran out of time after the head was sent",
+        |service| service.metrics().total(|shard| shard.timed_out.get()) as f64,
+    )?;
+    out.counter("breaker_tripped", "How often a circuit breaker opened", |service| {
+        service.metrics().total(|shard| shard.breaker_trips.get()) as f64
+    })?;
+    out.gauge(
+        "breaker_open",
+        "1 while a circuit breaker is open, 0.5 while one is half-open",
+        |service| match service.current().health() {
+            Health::Healthy => 0.0,
+            Health::Recovering => 0.5,
+            Health::Failing => 1.0,
+        },
+    )?;
+    out.counter("log_lines_dropped", "Lines that the component printed above its rate", |service| {
+        service.metrics().log_lines_dropped.get() as f64
+    })?;
+    out.gauge("instance_memory_peak_bytes", "The most memory that one instance had", |service| {
+        service.metrics().memory_peak() as f64
+    })?;
+    out.counter("memory_denied", "Requests for more memory that were denied", |service| {
+        service.metrics().total(|shard| shard.memory_denials.get()) as f64
+    })?;
+    out.counter("guest_cpu_seconds", "Processor time of guests and of their calls of the host", |service| {
+        service.metrics().total(|shard| shard.cpu_nanos.get()) as f64 / 1e9
+    })
+}
+
+fn key_value(out: &mut FamilyEncoder<'_, '_>) -> fmt::Result {
+    out.counters("key_value_operations", "Operations on the key-value store", "operation", |service| {
+        service.metrics().operations().map(|(operation, durations)| (operation, durations.count)).collect()
+    })?;
+    out.each(
+        "key_value_duration_seconds",
+        "How long operations on the key-value store took; commit is the wait for the disk",
+        MetricType::Histogram,
+        |service, family| {
+            let mut operations = service.metrics().operations().filter(|(_, durations)| durations.count > 0);
+            operations.try_for_each(|(operation, durations)| {
+                distribution(family, &[component(service), ("operation", operation)], &durations)
+            })
+        },
+    )?;
+    out.counter("key_value_swaps_lost", "Compare-and-swaps that found another value", |service| {
+        service.metrics().total(|shard| shard.swaps_lost.get()) as f64
+    })?;
+    out.counter("key_value_denied", "Accesses that the grants do not cover", |service| {
+        service.component().grants.denied() as f64
+    })
+}
+
+fn outbound(out: &mut FamilyEncoder<'_, '_>) -> fmt::Result {
+    out.counters("outbound_requests", "Outbound requests, by outcome", "outcome", |service| {
+        let Some(outbound) = service.outbound() else { return Vec::new() };
+        let counters = outbound.counters();
+        vec![
+            ("answered", counters.answered.get()),
+            ("denied", counters.denied.get()),
+            ("prohibited", counters.prohibited.get()),
+            ("busy", counters.busy.get()),
+            ("timed_out", counters.timeouts.get()),
+            ("failed", counters.failed.get()),
+        ]
+    })?;
+    out.each(
+        "outbound_duration_seconds",
+        "From an outbound request to the head of its response, or to its error",
+        MetricType::Histogram,
+        |service, family| match service.outbound() {
+            Some(outbound) => {
+                distribution(family, &[component(service)], &Histogram::sum([&outbound.counters().duration]))
+            }
+            None => Ok(()),
+        },
+    )?;
+    let outbound = |service: &ComponentService, value: fn(&Outbound) -> u64| {
+        service.outbound().map_or(0.0, |out| value(&out) as f64)
+    };
+    out.counter(
+        "outbound_requests_coalesced",
+        "Outbound requests that got the response of an identical one",
+        |service| outbound(service, |outbound| outbound.counters().coalesced.get()),
+    )?;
+    out.counter("outbound_connections", "Outbound connections that were opened", |service| {
+        outbound(service, |outbound| outbound.counters().connections.get())
+    })?;
+    out.counter("outbound_received_bytes", "Bytes of responses to outbound requests", |service| {
+        outbound(service, |outbound| outbound.counters().received.get())
+    })?;
+    out.gauge("outbound_requests_in_flight", "Outbound requests under way", |service| {
+        outbound(service, |outbound| outbound.in_flight() as u64)
+    })
+}
+
+fn revisions(out: &mut FamilyEncoder<'_, '_>) -> fmt::Result {
+    out.each("component_info", "The active component; always 1", MetricType::Gauge, |service, family| {
+        let current = service.current();
+        let area = current.description.as_ref();
+        let labels = [
+            component(service),
+            ("area", area.map_or("", |area| &area.area)),
+            ("version", area.map_or("", |area| &area.version)),
+            ("digest", &current.digest.to_string()),
+        ];
+        family.encode_family(&labels)?.encode_gauge(&1.0)
+    })?;
+    out.gauge("revision", "The number of the active revision", |service| service.current().number as f64)?;
+    out.gauge("canary", "1 during the trial of a canary", |service| {
+        f64::from(u8::from(service.deployment().canary.is_some()))
+    })
 }
 
 /// Writes families of metrics, service by service.

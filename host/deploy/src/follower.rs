@@ -169,28 +169,28 @@ impl FollowerState {
         }
         let is_due = |wanted: &Wanted| self.failed.get(&key(wanted)).is_none_or(|(_, at)| at.elapsed() >= RETRY_AFTER);
         // Components that the others serve come before a pending change.
-        let mut next = wanted.into_iter().find(is_due).map(|wanted| (wanted, None));
-        if let Some(proposal) = &record.proposal
-            && self.fleet.report().proposal.as_ref() != Some(&proposal.id)
-        {
-            match self.answer(proposal) {
-                Some(answer) => {
-                    is_new |= self.fleet.set_report(|report| {
-                        report.proposal = Some(proposal.id.clone());
-                        report.refusal = answer.err();
-                    });
-                }
-                None if self.interrupted.is_some_and(|at| at.elapsed() < PROPOSAL_RETRY_AFTER) => {}
-                None => {
-                    let wanted = (proposal.component.clone(), proposal.digest);
-                    next = next.or(Some((wanted, Some(proposal.id.clone()))));
-                }
-            }
-        }
-        if let (Some((wanted, proposal)), None) = (next, &self.work) {
+        let next = wanted.into_iter().find(is_due).map(|wanted| (wanted, None));
+        let proposed = record.proposal.as_ref().and_then(|proposal| self.respond_to(proposal, &mut is_new));
+        if let (Some((wanted, proposal)), None) = (next.or(proposed), &self.work) {
             self.begin_work(wanted, proposal);
         }
         Ok(is_new)
+    }
+
+    /// Reports whether this host is prepared for a pending change. Otherwise, returns what it has to prepare.
+    fn respond_to(&self, proposal: &PendingChange, is_new: &mut bool) -> Option<(Wanted, Option<String>)> {
+        if self.fleet.report().proposal.as_ref() == Some(&proposal.id) {
+            return None;
+        }
+        if let Some(answer) = self.answer(proposal) {
+            *is_new |= self.fleet.set_report(|report| {
+                report.proposal = Some(proposal.id.clone());
+                report.refusal = answer.err();
+            });
+            return None;
+        }
+        let waits = self.interrupted.is_some_and(|at| at.elapsed() < PROPOSAL_RETRY_AFTER);
+        (!waits).then(|| ((proposal.component.clone(), proposal.digest), Some(proposal.id.clone())))
     }
 
     /// Whether this host is prepared for a pending change, or why it refuses it. `None` if the host has to prepare the

@@ -24,20 +24,21 @@
 //! A backup of the store includes the record and its components ([`transfer`]), and so does a copy ([`store_copy`]).
 
 mod artifacts;
-pub mod audit;
+mod audit;
 mod background;
 mod deployer;
-pub mod files;
+mod files;
 mod fleet;
-pub mod fleet_change;
+mod fleet_change;
 #[cfg(test)]
 mod fleet_hosts;
 mod follower;
 mod policy;
-pub mod record;
+mod record;
 mod reload;
 pub mod secrets;
-pub mod stop_phase;
+mod start;
+mod stop_phase;
 mod store_copy;
 mod supervisor;
 mod transfer;
@@ -60,6 +61,7 @@ pub use fleet::{Fleet, FleetHost, ServingRecord};
 pub use follower::Follower;
 pub use policy::{PolicyError, Signature, TrustPolicy, Untrusted};
 pub use reload::{ReloadError, ReloadOutcome, ReloadRecord, Reloaded};
+pub use start::{DeployOptions, Environment, Serving, StartError};
 pub use store_copy::RecordLocation;
 pub use supervisor::Supervisor;
 pub use transfer::{FOLDER as COMPONENTS, read_deployed, restore_deployed};
@@ -161,3 +163,6 @@ impl DeployError {
         !matches!(self, Self::Unconfirmed(_) | Self::NotServedYet(_) | Self::TrialEnded { .. })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -133,7 +133,7 @@ fn checked(keys: &str) -> Result<String, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hexad_store_postgres::tests::{Host, start};
+    use crate::fleet_hosts::{Host, start};
 
     #[test]
     fn a_key_is_drawn_once_and_rotated_with_overlap() {
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_hosts_of_a_store_have_the_same_keys() {
-        let Some(server) = start(&[]) else { return };
+        let Some(server) = start() else { return };
         let url = server.new_database("secrets");
         let hosts = [Host::open(&url), Host::open(&url)];
         let keys = |host: &Host, rotates| {

@@ -137,11 +137,11 @@ fn open_artifacts(data: &Path) -> Result<Artifacts, DeployError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hexad_store_postgres::tests::{Host, start};
+    use crate::fleet_hosts::{Host, start};
 
     #[test]
     fn deployments_are_copied_to_a_store_and_back() {
-        let Some(server) = start(&[]) else { return };
+        let Some(server) = start() else { return };
         let (folder, back) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (source, returned) = (RecordLocation::Folder(folder.path()), RecordLocation::Folder(back.path()));
         let signature: Signature = "QUJD".repeat(21).chars().chain("QQ==".chars()).collect::<String>().parse().unwrap();

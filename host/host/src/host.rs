@@ -7,31 +7,26 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hexad_admin::{Admin, AdminAccess, AdminOptions, ConnectionBounds, HostStatusReader};
-use hexad_deploy::secrets::{self, Secrets};
-use hexad_deploy::{self as deploy, Deployer, Deployments, Fleet, Follower, InitialComponent, Supervisor};
+use hexad_deploy::{DeployOptions, Deployer, Environment, Serving, StartError};
 use hexad_engine::Engine;
 use hexad_http::body::ResponseBody;
-use hexad_http::response_cache::{self, CacheCounters, ResponseCache};
-use hexad_imports::outbound::OutboundFactory;
-use hexad_limits::instance_permit::{StalledInstances, StalledPermits};
+use hexad_http::response_cache::{self, CacheCounters};
+use hexad_limits::instance_permit::StalledPermits;
 use hexad_limits::memory_budget::{MemoryBudget, MemoryDivision};
-use hexad_manifest::{Component, Manifest, sharing_notes};
+use hexad_manifest::{Manifest, sharing_notes};
 use hexad_runtime::acceptor::{self, Acceptor};
-use hexad_runtime::application::{Application, RouteTarget};
-use hexad_runtime::component::{Artifact, ComponentService, LoadContext, LoadError, Revision, Settings};
+use hexad_runtime::application::Application;
+use hexad_runtime::component::ComponentService;
 use hexad_runtime::engine::Runtime;
 use hexad_runtime::ingress::{Ingress, IngressOptions};
 use hexad_runtime::shard::{self, Shard};
 use hexad_store as store;
-use hexad_store::Backend;
-use hexad_support::private_files;
 use hexad_support::serving_threads::{ServingThreads, StopDeadline};
-use hexad_telemetry::metrics::Metrics;
 use hexad_trace::Tracer;
 use http::{Request, Response};
 use http_body::Body;
@@ -40,7 +35,7 @@ use tokio::sync::watch;
 
 use background_tasks::BackgroundTasks;
 pub use background_tasks::Reloader;
-pub use options::{HostOptions, StartError};
+pub use options::HostOptions;
 
 /// How long the last spans may take to reach the collector when the host stops.
 const LAST_SPANS_TIMEOUT: Duration = Duration::from_secs(5);
@@ -54,10 +49,7 @@ pub struct Host {
     shards: Arc<Vec<Shard>>,
     acceptors: Vec<Acceptor>,
     stop: watch::Sender<StopDeadline>,
-    deployer: Arc<Deployer>,
-    supervisor: Option<Supervisor>,
-    /// Set where several hosts share the store.
-    follower: Option<Follower>,
+    serving: Serving,
     background_tasks: Arc<BackgroundTasks>,
     admin: Option<Admin>,
     admin_connections: ConnectionBounds,
@@ -78,70 +70,42 @@ impl Host {
     ///
     /// It blocks: for milliseconds if the runtime's cache has the compiled code, otherwise for seconds.
     pub fn start(runtime: &Arc<Runtime>, manifest: Manifest, options: &HostOptions) -> Result<Self, StartError> {
-        let Manifest { path, mut components, routes, former_names, .. } = manifest;
+        let Manifest { path, components, routes, former_names, .. } = manifest;
         former_names.iter().for_each(|note| tracing::warn!("{}: {note}", path.display()));
-        let position = |id: &str| components.iter().position(|component| component.id == id);
-        let router = RouteTarget::router(routes, position)
-            .map_err(|source| StartError::Routes { manifest: path.clone(), source })?;
-
-        let caches =
-            response_cache::MAX_BYTES.saturating_add(store::NEAR_CACHE_BYTES.saturating_mul(options.threads.get()));
-        let division = MemoryDivision::new(options.memory, options.send_buffer as u64, caches);
-        division.check(components.iter().map(|component| (&*component.id, component.limits.memory)))?;
-        let memory = MemoryBudget::new(division.guests());
         for note in sharing_notes(components.iter()).iter().filter(|_| !options.is_temporary) {
             tracing::info!("{note}");
         }
-
         let shards = options.threads.get();
-        let store = Engine::open(&options.data, shards, &options.store, options.postgres.as_ref())?;
-        let data = &options.data;
-        for folder in [data.clone(), data.join(secrets::FOLDER), data.join(deploy::COMPONENTS)] {
-            private_files::remove_unfinished(&folder);
-        }
-        let backends: Vec<Arc<dyn Backend>> =
-            (0..shards).map(|shard| store.backend(shard)).collect::<Result<_, _>>()?;
-        store
-            .restore_attachments(|files| deploy::restore_deployed(&options.data, files))?
-            .map_err(StartError::Restore)?;
-        let secrets = Secrets::new(&options.data, store.fleet());
-        secrets.fill_in(&mut components, options.rotate_secrets)?;
-        let mut files = Deployments::open(&options.data, options.policy.clone(), options.is_temporary)?;
-        let fleet = store.fleet().map(|tables| Fleet::new(tables, &options.data, &path).map(Arc::new)).transpose()?;
-        let serving = fleet.as_ref().map(|fleet| fleet.read()).transpose()?.unwrap_or_default().1;
-        let mut chosen = Vec::with_capacity(components.len());
-        for component in components {
-            let (id, path) = (component.id.clone(), component.source.clone());
-            let unreadable = |source| LoadError::Unreadable { id: id.clone(), path: path.clone(), source };
-            let wasm = match (serving.components.get(&id), &fleet) {
-                (Some(entry), Some(fleet)) => files.choose_served(&component, entry, fleet)?,
-                (None, Some(_)) => files.choose_source(&component)?.map_err(unreadable)?,
-                (_, None) => files.choose(&component)?.map_err(unreadable)?,
-            };
-            chosen.push((Arc::new(component), wasm));
-        }
-        // A component's check may have read a damaged page, and its error does not name the file.
-        let outbound = OutboundFactory::new(options.outbound.clone(), options.threads.get(), memory.clone())?;
+        let caches = response_cache::MAX_BYTES.saturating_add(store::NEAR_CACHE_BYTES.saturating_mul(shards));
+        let division = MemoryDivision::new(options.memory, options.send_buffer as u64, caches);
+        division.check(components.iter().map(|component| (&*component.id, component.limits.memory)))?;
+        let memory = MemoryBudget::new(division.guests());
         let stalled = StalledPermits::new(options.stalled_instances);
-        let services = load_services(runtime, chosen, &backends, &outbound, (&memory, &stalled))
-            .map_err(|error| store.failure().map_or(error, StartError::Store))?;
 
-        let (events, receiver) = mpsc::channel();
+        let store = Engine::open(&options.data, shards, &options.store, options.postgres.as_ref())?;
         let database = if options.postgres.is_some() { "postgresql" } else { "sqlite" };
         let tracer = options.traces.as_ref().map(|export| Tracer::new(export, database)).transpose()?.map(Arc::new);
-        let (cache, followed) = (ResponseCache::new()?, fleet.as_ref().map(|fleet| fleet.followed.clone()));
-        let application = Application::new(router, services, backends, cache, tracer, events.clone(), followed);
-        let application = Arc::new(application.with_work_limits(options.anonymous_work));
-        let local: Weak<Application> = Arc::downgrade(&application);
-        outbound.connect(local);
-        let memory_parts = (memory.clone(), division);
-        let files = (files, secrets, fleet.clone());
-        let deployer = Deployer::new(runtime.clone(), application.clone(), outbound, memory_parts, files, events);
         let threads = ServingThreads::default();
-        let supervisor = Supervisor::start(deployer.clone(), receiver, options.watch, threads.clone());
-        let supervisor = supervisor.map_err(StartError::Thread)?;
-        let follower = fleet.map(|fleet| Follower::start(deployer.clone(), fleet, threads.clone()));
-        let follower = follower.transpose().map_err(StartError::Thread)?;
+        let environment = Environment {
+            runtime: runtime.clone(),
+            memory: memory.clone(),
+            division,
+            stalled: stalled.clone(),
+            tracer,
+            threads: threads.clone(),
+        };
+        let deploy_options = DeployOptions {
+            data: options.data.clone(),
+            shards,
+            outbound: options.outbound.clone(),
+            anonymous_work: options.anonymous_work,
+            policy: options.policy.clone(),
+            watch: options.watch,
+            is_temporary: options.is_temporary,
+            rotate_secrets: options.rotate_secrets,
+        };
+        let serving = Serving::start(environment, (path, components, routes), &store, &deploy_options)?;
+        let application = serving.application().clone();
         let (stop, stopped) = watch::channel(None);
         let shards = Shard::start_all(shards, &application, &stopped, &threads);
         let shards = Arc::new(shards.map_err(StartError::Thread)?);
@@ -156,9 +120,7 @@ impl Host {
             shards,
             acceptors: Vec::new(),
             stop,
-            deployer,
-            supervisor: Some(supervisor),
-            follower,
+            serving,
             background_tasks,
             admin: None,
             admin_connections: options.admin_connections,
@@ -209,7 +171,7 @@ impl Host {
     pub fn administer(&mut self, address: SocketAddr, token: Option<String>) -> io::Result<AdminAccess> {
         let host = HostStatusReader {
             started: Instant::now(),
-            deployer: self.deployer.clone(),
+            deployer: self.deployer().clone(),
             runtime: self.runtime.clone(),
             memory: self.memory.0.clone(),
             division: self.memory.1,
@@ -241,12 +203,12 @@ impl Host {
 
     /// Applies a manifest that was read again. It may be used on any thread.
     pub fn reloader(&self) -> Reloader {
-        Reloader::new(&self.deployer, &self.background_tasks)
+        Reloader::new(self.deployer(), &self.background_tasks)
     }
 
     /// Changes the revisions of components.
     pub fn deployer(&self) -> &Arc<Deployer> {
-        &self.deployer
+        self.serving.deployer()
     }
 
     /// The services, in the order of the manifest.
@@ -266,7 +228,7 @@ impl Host {
 
     /// Announces the stop and goes on serving: from now on `/readyz` is false, and the host swaps no components.
     pub fn drain(&self) {
-        self.deployer.close();
+        self.deployer().close();
     }
 
     /// Stops accepting and flushes the store. Requests under way, and guests that still work after their responses, get
@@ -279,8 +241,8 @@ impl Host {
         let deadline = Instant::now() + grace;
         // First, because later steps may have to wait for a file.
         self.stop.send_replace(Some(deadline));
-        self.deployer.stop();
-        self.deployer.close();
+        self.deployer().stop();
+        self.deployer().close();
         self.background_tasks.stop();
         for acceptor in self.acceptors.drain(..) {
             acceptor.join();
@@ -291,14 +253,8 @@ impl Host {
                 shard.join();
             }
         }
-        self.deployer.end();
-        if let Some(supervisor) = self.supervisor.take() {
-            supervisor.join();
-        }
-        // After the shards, because requests under way wait for it.
-        if let Some(follower) = self.follower.take() {
-            follower.stop();
-        }
+        // After the shards, because requests under way wait for the follower.
+        self.serving.end();
         if let Some(tracer) = self.application.tracer() {
             let left = deadline.saturating_duration_since(Instant::now());
             tracer.shutdown(left.clamp(LAST_STEPS_TIMEOUT, LAST_SPANS_TIMEOUT));
@@ -308,46 +264,6 @@ impl Host {
             admin.join(deadline.max(Instant::now() + LAST_STEPS_TIMEOUT));
         }
     }
-}
-
-/// Loads and checks the chosen code of every component, and makes its service.
-fn load_services(
-    runtime: &Arc<Runtime>,
-    chosen: Vec<(Arc<Component>, InitialComponent)>,
-    backends: &[Arc<dyn Backend>],
-    outbound: &OutboundFactory,
-    (memory, stalled): (&Arc<MemoryBudget>, &Arc<StalledPermits>),
-) -> Result<Vec<ComponentService>, StartError> {
-    let mut parts = Vec::with_capacity(chosen.len());
-    for (component, chosen) in chosen {
-        let outbound = outbound.make(&component.id, &component.allowed_hosts, &component.limits.outbound, None)?;
-        parts.push((Settings::new(component, outbound), Metrics::new(backends.len()), chosen));
-    }
-    // Concurrently, because compiling is the slowest part and uses one processor for much of its time. On threads,
-    // because the caller may be in an asynchronous runtime.
-    let loaded = std::thread::scope(|scope| {
-        let threads: Vec<_> = parts
-            .iter()
-            .map(|(settings, metrics, chosen)| {
-                scope.spawn(move || {
-                    let origin = chosen.origin.display().to_string();
-                    let artifact = Artifact { wasm: &chosen.wasm, origin: &origin };
-                    let Settings { component, outbound, .. } = settings;
-                    let outbound = outbound.as_ref();
-                    let context = LoadContext { runtime, component, backends, outbound, metrics, memory };
-                    Revision::load(context, &artifact, 1)
-                })
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
-    });
-    let mut services = Vec::with_capacity(parts.len());
-    for ((settings, metrics, _), loaded) in parts.into_iter().zip(loaded) {
-        let revision = loaded.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        let stalled = StalledInstances::new(stalled.clone(), memory.clone());
-        services.push(ComponentService::new(settings, revision, metrics, stalled, memory.clients().clone()));
-    }
-    Ok(services)
 }
 
 impl Drop for Host {

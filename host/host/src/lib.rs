@@ -4,7 +4,5 @@ pub mod host;
 pub mod maintenance;
 pub mod validation;
 
-pub use host::{Host, HostOptions, Reloader, StartError};
-
-#[cfg(test)]
-mod deployments;
+pub use hexad_deploy::StartError;
+pub use host::{Host, HostOptions, Reloader};

@@ -16,18 +16,18 @@ use hexad_http::body::{PermitGuard, ResponseBody, content_length};
 use hexad_http::nested_request::{Depth, NestedRequest, ParentRequest};
 use hexad_http::origin::RequestOrigin;
 use hexad_http::reply;
-use hexad_http::response_cache::{CachedGuest, Lookup, Miss, Recorder, ResponseCache};
+use hexad_http::response_cache::{CachedGuest, Dependencies, Lookup, Miss, Recorder, ResponseCache};
 use hexad_imports::outbound::LocalService;
-use hexad_limits::anonymous_work::{AnonymousWork, CALLER, ClientWork, WorkLimits};
+use hexad_limits::anonymous_work::{AnonymousWork, CALLER, ClientWork, UsedUp, WorkLimits};
 use hexad_limits::concurrency_limit::client_keys;
-use hexad_manifest::Route;
 use hexad_manifest::router::{RouteError, Router};
+use hexad_manifest::{RequestLimits, Route};
 use hexad_store::{Backend, StoreError, Watch};
 use hexad_telemetry::metrics::Counter;
 use hexad_telemetry::redaction;
 use hexad_telemetry::request_id::{RequestIds, X_REQUEST_ID};
 use hexad_trace::{Destination, ServingComponent, Trace, Tracer};
-use http::header::{DATE, EXPECT, HeaderName};
+use http::header::{DATE, EXPECT, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use http_body::Body;
@@ -36,7 +36,8 @@ use wasmtime_wasi_http::WasiBody;
 
 use self::response_wait::ResponseWait;
 use crate::component::{
-    ActiveRevisions, ComponentService, DeploymentEvent, GuestBody, GuestCall, LeaseError, ResponseEnd, Revision, Trial,
+    ActiveRevisions, ComponentService, DeploymentEvent, GuestBody, GuestCall, Lease, LeaseError, ResponseEnd, Revision,
+    Settings, Trial,
 };
 use crate::ingress::{OwnCookie, Unread};
 use crate::request_body::{self, RequestBody};
@@ -310,61 +311,31 @@ impl RequestPipeline<'_> {
         counted: &mut Option<(Arc<ClientWork>, bool)>,
     ) -> Result<Response<ResponseBody>, RequestError> {
         let (mut parts, body) = request.into_parts();
-        let component = &*self.deployment.settings.component;
+        let component = &self.deployment.settings.component;
         if !component.credentials.has_sessions() {
             OwnCookie::Session.remove(&mut parts.headers);
         }
         let limits = component.request_limits(parts.uri.path());
         let origin = parts.extensions.get::<RequestOrigin>();
-        let network = origin.map(RequestOrigin::network);
         let id = parts.headers.get(X_REQUEST_ID).cloned();
         *counted = parts.extensions.get().and_then(|nested: &NestedRequest| Some((nested.work.clone()?, true)));
         let target = absolute_uri(&parts.method, &parts.uri, &parts.headers, parts.version, origin);
         let target = target.map(|uri| parts.uri = uri).map_err(RequestError::Malformed);
         // The cache comes before limits and permits: a hit needs none (decision 0019). During a trial the host caches
         // nothing, because the canary would see fewer requests than it should.
-        let generation_number = self.deployment.sole_revision();
-        let lookup = match (target, generation_number) {
-            (Ok(()), Some(number)) if self.caught_up.is_ok() => self.look_up(&mut parts, &body, number),
-            _ => None,
-        };
-        let miss = match lookup {
+        let cached_revision = self.deployment.sole_revision().filter(|_| target.is_ok() && self.caught_up.is_ok());
+        let miss = match self.look_up(&mut parts, &body, cached_revision) {
             Some(Lookup::Hit(response, _)) => return Ok(response),
-            Some(Lookup::Miss(miss)) => {
-                if !miss.last_reads.is_empty() {
-                    self.backend.prefetch(&miss.last_reads).await;
-                }
-                Some(miss)
-            }
+            Some(Lookup::Miss(miss)) => Some(miss),
             None => None,
         };
-        let credential = component.credentials.credential(&parts.headers, &parts.uri);
-        let client = client_keys(network, credential);
-        let begun = match network.filter(|_| counted.is_none() && component.credentials.is_declared) {
-            Some(network) => {
-                let credential = component.credentials.all(&parts.headers, &parts.uri);
-                self.application.anonymous_work.begin(network, self.service.id(), credential)
-            }
-            None => Ok(None),
-        };
-        let begun = begun.map(|work| *counted = counted.take().or_else(|| Some((work?, false))));
-        let work = counted.as_ref().map(|(work, _)| work.clone());
-        let context = RequestContext::new(limits, parts.uri.clone(), client, self.trace.cloned(), self.started);
+        if let Some(miss) = miss.as_ref().filter(|miss| !miss.last_reads.is_empty()) {
+            self.backend.prefetch(&miss.last_reads).await;
+        }
         let dependencies = miss.as_ref().map(|miss| miss.dependencies().clone());
-        let outbound = self.deployment.settings.outbound.as_ref();
-        let parent = outbound.map(|_| Arc::new(ParentRequest::of(&parts, id, dependencies.clone(), work.clone())));
-        let context = context.with_parent(parent).with_work(work);
-        let context = Arc::new(context.with_min_rate(Unread::min_rate(&parts.extensions)));
-        let method = parts.method.clone();
-        let withheld = parts.version > Version::HTTP_10 && parts.headers.contains_key(EXPECT) && !body.is_end_stream();
-        // From here on, the host drains a body that the guest does not read.
-        let mut body = RequestBody::boxed(body, &context, limits.max_body, withheld);
-        if content_length(&parts.headers).is_some_and(|length| length > limits.max_body) {
-            return Err(RequestError::BodyTooLarge(limits.max_body));
-        }
-        if withheld && parts.version > Version::HTTP_11 {
-            body = request_body::begun(body).await.ok_or(RequestError::ExpectationFailed)?;
-        }
+        let begun = self.count_work(&parts, counted);
+        let context = self.context(&parts, id, dependencies.clone(), counted.as_ref().map(|(work, _)| work.clone()));
+        let body = receive(&parts, body, &context, limits).await?;
         // Refused only here, because from here on the body drains.
         target?;
         begun.map_err(RequestError::AnonymousWork)?;
@@ -372,73 +343,116 @@ impl RequestPipeline<'_> {
         if let Some(dependencies) = dependencies {
             context.track_reads(dependencies);
         }
-        let caller = || {
-            let address = parts.extensions.get::<RequestOrigin>().map(|origin| origin.client);
-            component.credentials.caller(&parts.headers, &parts.uri, address)
-        };
-        let (depth, is_nested) = (Depth::of(&parts), is_nested(&parts));
-        let lease = self.service.lease(&self.deployment, self.shard, &context, depth, caller, trial).await;
-        let (revision, lease) = lease.map_err(|error| self.lease_error(&error))?;
+        let (is_nested, method) = (is_nested(&parts), parts.method.clone());
+        let (revision, lease) = self.lease(&parts, &context, trial).await?;
         check_unread(&parts)?;
-        let pool = revision.pool(self.shard).ok_or(RequestError::Failed)?;
+        let pool = revision.pool(self.shard).ok_or(RequestError::Failed)?.clone();
         // A response that may be cached must not depend on the trace's headers (decision 0019).
         self.trace_call(&revision, miss.is_none().then_some(&mut parts.headers));
-        let request = Request::from_parts(parts, body);
-        let tasks = self.application.guest_tasks(self.shard);
-        let mut call = GuestCall::new(pool.clone(), context.clone(), lease.clone(), request, tasks);
-        let wait =
-            ResponseWait { service: self.service, limits, shard: self.shard, backend: self.backend, trace: self.trace };
-        let response = wait.until_sendable(&mut call, &context, &lease).await;
+        let (request, tasks) = (Request::from_parts(parts, body), self.application.guest_tasks(self.shard));
+        let mut call = GuestCall::new(pool, context.clone(), lease.clone(), request, tasks);
+        let response = self.response_wait(limits).until_sendable(&mut call, &context, &lease).await;
         let mut response = response.inspect_err(|error| match error {
             // A slow client is not the guest's failure: the guest is ended only to free its instance.
             RequestError::SlowClient => {}
             error if error.is_of_component() => call.fail(),
             _ => call.mark_refused(),
         })?;
+        // Such responses have no body, whatever length they declare (RFC 9110, section 8.6).
+        let bodiless = method == Method::HEAD || response.status() == StatusCode::NOT_MODIFIED;
+        if let Err(refused) = self.check_head(&mut response, bodiless, limits) {
+            drop(response);
+            call.fail();
+            return Err(refused);
+        }
+        context.mark_head_sent();
+        // The revision may have been replaced while the request waited for its permit.
+        let miss = miss.filter(|_| cached_revision == Some(revision.number));
+        let recorder = miss.and_then(|miss| self.record(miss, &mut response, is_nested, bodiless));
+        if let Some(trial) = trial.take() {
+            lease.when_ended(record_outcome(trial, self.service.id(), &self.application.events, response.status()));
+        }
+        respond(response, (bodiless, recorder), limits, (call, context, lease))
+    }
+
+    /// Begins the account of the request's work, unless a guest's request counts for the guest's client already.
+    fn count_work(&self, parts: &Parts, counted: &mut Option<(Arc<ClientWork>, bool)>) -> Result<(), UsedUp> {
+        let credentials = &self.deployment.settings.component.credentials;
+        let network = parts.extensions.get::<RequestOrigin>().map(RequestOrigin::network);
+        if let Some(network) = network.filter(|_| counted.is_none() && credentials.is_declared) {
+            let credential = credentials.all(&parts.headers, &parts.uri);
+            let work = self.application.anonymous_work.begin(network, self.service.id(), credential)?;
+            *counted = work.map(|work| (work, false));
+        }
+        Ok(())
+    }
+
+    fn context(
+        &self,
+        parts: &Parts,
+        id: Option<HeaderValue>,
+        dependencies: Option<Arc<Dependencies>>,
+        work: Option<Arc<ClientWork>>,
+    ) -> Arc<RequestContext> {
+        let Settings { component, outbound, .. } = &*self.deployment.settings;
+        let limits = component.request_limits(parts.uri.path());
+        let network = parts.extensions.get::<RequestOrigin>().map(RequestOrigin::network);
+        let client = client_keys(network, component.credentials.credential(&parts.headers, &parts.uri));
+        let context = RequestContext::new(limits, parts.uri.clone(), client, self.trace.cloned(), self.started);
+        let parent = outbound.as_ref().map(|_| Arc::new(ParentRequest::of(parts, id, dependencies, work.clone())));
+        let context = context.with_parent(parent).with_work(work);
+        Arc::new(context.with_min_rate(Unread::min_rate(&parts.extensions)))
+    }
+
+    fn response_wait<'r>(&'r self, limits: &'r RequestLimits) -> ResponseWait<'r> {
+        let Self { service, shard, backend, trace, .. } = *self;
+        ResponseWait { service, limits, shard, backend, trace }
+    }
+
+    /// A revision and a permit of one of its instances.
+    async fn lease(
+        &self,
+        parts: &Parts,
+        context: &Arc<RequestContext>,
+        trial: &mut Option<Trial>,
+    ) -> Result<(Arc<Revision>, Arc<Lease>), RequestError> {
+        let caller = || {
+            let address = parts.extensions.get::<RequestOrigin>().map(|origin| origin.client);
+            self.deployment.settings.component.credentials.caller(&parts.headers, &parts.uri, address)
+        };
+        let depth = Depth::of(parts);
+        let lease = self.service.lease(&self.deployment, self.shard, context, depth, caller, trial).await;
+        lease.map_err(|error| self.lease_error(&error))
+    }
+
+    /// Refuses a head that cannot be sent, and removes what no component may set.
+    fn check_head(
+        &self,
+        response: &mut Response<WasiBody>,
+        is_bodiless: bool,
+        limits: &RequestLimits,
+    ) -> Result<(), RequestError> {
         // A guest switches no protocol, and other interim responses are not final ones.
         if response.status().is_informational() {
             if let Some(suppressed) = self.service.log_throttle().pass() {
                 let (component, status) = (self.service.id(), response.status().as_u16());
                 tracing::warn!(component, status, suppressed, "the component responded with an interim status");
             }
-            drop(response);
-            call.fail();
             return Err(RequestError::Failed);
         }
-        if !component.credentials.has_sessions() {
-            OwnCookie::Session.remove_set(response.headers_mut());
+        let is_too_large = response.body().size_hint().lower() > limits.max_response;
+        let headers = response.headers_mut();
+        if !self.deployment.settings.component.credentials.has_sessions() {
+            OwnCookie::Session.remove_set(headers);
             // It would remove the session's cookie as well.
-            response.headers_mut().remove(CLEAR_SITE_DATA);
+            headers.remove(CLEAR_SITE_DATA);
         }
         // The host writes the date, once.
-        response.headers_mut().remove(DATE);
-        // Such responses have no body, whatever length they declare (RFC 9110, section 8.6).
-        let bodiless = method == Method::HEAD || response.status() == StatusCode::NOT_MODIFIED;
-        if !bodiless && response.body().size_hint().lower() > limits.max_response {
-            drop(response);
-            call.fail();
-            return Err(RequestError::ResponseTooLarge(limits.max_response));
+        headers.remove(DATE);
+        match is_too_large && !is_bodiless {
+            true => Err(RequestError::ResponseTooLarge(limits.max_response)),
+            false => Ok(()),
         }
-        context.mark_head_sent();
-        // The revision may have been replaced while the request waited for its permit.
-        let miss = miss.filter(|_| generation_number == Some(revision.number));
-        let recorder = miss.and_then(|miss| self.record(miss, &mut response, is_nested, bodiless));
-        if let Some(trial) = trial.take() {
-            let events = &self.application.events;
-            lease.when_ended(record_outcome(trial, self.service.id(), events, response.status()));
-        }
-        let (head, body) = response.into_parts();
-        let declared = if bodiless { Some(0) } else { content_length(&head.headers) };
-        let body = GuestBody::new(body, declared, limits.max_response, recorder, context, lease.clone());
-        let (body, is_complete) = if bodiless { (body.skip(call), true) } else { body.buffer_small_body(call) };
-        if let Some(error) = lease.mark_sent().and_then(|end| error_response::of_end(end, limits)) {
-            return Err(error);
-        }
-        let mut response = Response::from_parts(head, body);
-        if !is_complete {
-            response.extensions_mut().insert(PermitGuard(lease.permit().clone()));
-        }
-        Ok(response)
     }
 
     fn lease_error(&self, error: &LeaseError) -> RequestError {
@@ -474,8 +488,8 @@ impl RequestPipeline<'_> {
 
     /// Looks the request up in the response cache. `None` if its response may not be cached. After a miss, the request
     /// keeps only the headers that its response may depend on.
-    pub fn look_up(&self, parts: &mut Parts, body: &WasiBody, revision: u64) -> Option<Lookup> {
-        let settings = &self.deployment.settings;
+    fn look_up(&self, parts: &mut Parts, body: &WasiBody, revision: Option<u64>) -> Option<Lookup> {
+        let (settings, revision) = (&self.deployment.settings, revision?);
         let policy = settings.component.cache_policy.as_ref()?;
         // The body of a guest's request ends only after its trailers, which have not come yet.
         let is_empty = body.is_end_stream() || body.size_hint().exact() == Some(0);
@@ -540,6 +554,45 @@ impl RouteTarget {
 /// `Provenance`.
 fn is_nested(parts: &Parts) -> bool {
     parts.extensions.get::<NestedRequest>().is_some()
+}
+
+/// The body as the guest reads it. From here on, the host drains a body that the guest does not read.
+async fn receive(
+    parts: &Parts,
+    body: WasiBody,
+    context: &Arc<RequestContext>,
+    limits: &RequestLimits,
+) -> Result<WasiBody, RequestError> {
+    let withheld = parts.version > Version::HTTP_10 && parts.headers.contains_key(EXPECT) && !body.is_end_stream();
+    let body = RequestBody::boxed(body, context, limits.max_body, withheld);
+    if content_length(&parts.headers).is_some_and(|length| length > limits.max_body) {
+        return Err(RequestError::BodyTooLarge(limits.max_body));
+    }
+    match withheld && parts.version > Version::HTTP_11 {
+        true => request_body::begun(body).await.ok_or(RequestError::ExpectationFailed),
+        false => Ok(body),
+    }
+}
+
+/// Sends a response's head, with its body as far as it is there.
+fn respond(
+    response: Response<WasiBody>,
+    (is_bodiless, recorder): (bool, Option<Recorder>),
+    limits: &RequestLimits,
+    (call, context, lease): (GuestCall, Arc<RequestContext>, Arc<Lease>),
+) -> Result<Response<ResponseBody>, RequestError> {
+    let (head, body) = response.into_parts();
+    let declared = if is_bodiless { Some(0) } else { content_length(&head.headers) };
+    let body = GuestBody::new(body, declared, limits.max_response, recorder, context, lease.clone());
+    let (body, is_complete) = if is_bodiless { (body.skip(call), true) } else { body.buffer_small_body(call) };
+    if let Some(error) = lease.mark_sent().and_then(|end| error_response::of_end(end, limits)) {
+        return Err(error);
+    }
+    let mut response = Response::from_parts(head, body);
+    if !is_complete {
+        response.extensions_mut().insert(PermitGuard(lease.permit().clone()));
+    }
+    Ok(response)
 }
 
 /// Refuses a request whose client has left too many responses unread meanwhile.

@@ -162,13 +162,17 @@ async fn run(
             }
         }
     }
-    tasks.close();
     let deadline = match deadline {
         Some(deadline) => deadline,
         None => stopping.await.unwrap_or_else(Instant::now).into(),
     };
+    finish(&tasks, &application.guest_tasks(index), deadline).await;
+}
+
+/// Waits for the connections and the guests of a shard that stops.
+async fn finish(tasks: &TaskTracker, guests: &TaskTracker, deadline: tokio::time::Instant) {
+    tasks.close();
     // A guest may still work after its response, and its client relies on that work.
-    let guests = application.guest_tasks(index);
     let finished = async {
         tasks.wait().await;
         guests.close();

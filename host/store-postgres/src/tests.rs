@@ -1,6 +1,6 @@
 //! On a real server. `make test POSTGRES=no` leaves these tests out.
 
-use hexad_store::{CasOutcome, ErrorKind, Key, Ledger, StoreError};
+use hexad_store::{CasOutcome, ErrorKind, Ledger, StoreError};
 use hexad_store_conformance::{self as conformance, Shards, key, permit, read, write};
 use hexad_tests::wait::{SOON, wait_for};
 use hexad_tests::wait_async::{wait_for_async, wait_until_async};

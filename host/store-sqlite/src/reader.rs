@@ -40,7 +40,8 @@ impl Reader {
         let connection = self.connection();
         let mut statement = connection.prepare_cached(LIST).map_err(classify)?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows = statement.query_map((store, prefix, after, limit), |row| row.get::<_, String>(0)).map_err(classify)?;
+        let rows =
+            statement.query_map((store, prefix, after, limit), |row| row.get::<_, String>(0)).map_err(classify)?;
         let mut keys = Vec::new();
         for key in rows {
             let key = key.map_err(classify)?;

@@ -1,24 +1,17 @@
 //! The options of a host, and why a host does not start.
 
-use std::io;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use hexad_admin::ConnectionBounds;
-use hexad_deploy::secrets::SecretError;
-use hexad_deploy::{DeployError, RecordError, TrustPolicy};
-use hexad_engine::EngineError;
+use hexad_deploy::TrustPolicy;
 use hexad_http::send_buffer::SendLimits;
 use hexad_imports::outbound::OutboundOptions;
 use hexad_limits::anonymous_work::WorkLimits;
 use hexad_limits::instance_permit::STALLED_INSTANCES;
-use hexad_limits::memory_budget::MemoryError;
-use hexad_manifest::router::RouteError;
-use hexad_runtime::component::LoadError;
 use hexad_store_postgres as postgres;
 use hexad_store_sqlite as sqlite;
-use hexad_support::tls::TlsError;
-use hexad_trace::{Export, TraceError};
+use hexad_trace::Export;
 
 /// The options of a host.
 #[derive(Clone, Debug)]
@@ -80,33 +73,4 @@ impl HostOptions {
             old_metric_names: false,
         }
     }
-}
-
-/// Why a host does not start: a sentence for the operator.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    #[error("the manifest {manifest} cannot be used: {source}")]
-    Routes { manifest: PathBuf, source: RouteError },
-    #[error(transparent)]
-    Store(#[from] EngineError),
-    #[error("cannot restore what was swapped in from the backup: {0}; free space in the data folder, and start again")]
-    Restore(io::Error),
-    #[error(transparent)]
-    Secret(#[from] SecretError),
-    #[error(transparent)]
-    Record(#[from] RecordError),
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
-    #[error(transparent)]
-    Component(#[from] LoadError),
-    #[error(transparent)]
-    Outbound(#[from] TlsError),
-    #[error(transparent)]
-    Traces(#[from] TraceError),
-    #[error("cannot serve what the other hosts of the store serve: {0}")]
-    Fleet(#[from] DeployError),
-    #[error("the system has no randomness: {0}")]
-    Randomness(#[from] getrandom::Error),
-    #[error("cannot start a thread: {0}; raise the limit of threads (`ulimit -u`, or `TasksMax` of systemd)")]
-    Thread(io::Error),
 }

@@ -1,7 +1,7 @@
 //! An HTTP/1 connection, until it ends or waits for its next request.
 
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -30,18 +30,17 @@ const PRESENCE_INTERVAL: Duration = Duration::from_secs(1);
 /// Why the host stops serving the connection.
 enum End {
     Closed(hyper::Result<()>),
-    /// The client has gone while a request was in flight.
-    Gone,
-    /// The client did not send the rest of a request's head in time.
-    SlowHead,
-    /// The head was incomplete when another connection needed the place.
-    Evicted,
-    /// The body of an answered request made no progress.
-    SlowBody,
+    /// The client has gone or was too slow: the reason, for the log.
+    Ended(&'static str),
     SlowReader(BelowMinRate),
     /// The connection has been idle since then.
     Idle(Instant),
 }
+
+const GONE: End = End::Ended("a client closed its connection during a request");
+const SLOW_HEAD: End = End::Ended("a client did not send the head of its request in time");
+const SLOW_BODY: End = End::Ended("the body of a request that was answered did not end in time");
+const EVICTED: End = End::Ended("a connection was closed for another before the end of a request's head");
 
 /// A connection with no request in flight.
 pub struct IdleStream<S> {
@@ -69,16 +68,12 @@ where
         OVERHEAD.sync_scope(overhead.clone(), || connection.handle(request))
     });
     let io = TokioIo::new(ReadAhead { read, stream, overhead: Some(overhead.clone()) });
-    let mut http = http1::Builder::new()
-        .header_read_timeout(None)
-        .max_buf_size(max_head)
-        .max_headers(MAX_HEADERS)
-        .serve_connection(io, service);
+    let mut http = http1::Builder::new();
+    http.header_read_timeout(None).max_buf_size(max_head).max_headers(MAX_HEADERS);
+    let mut http = http.serve_connection(io, service);
     let mut monitor = MinRateMonitor::new(connection.ingress.drain);
-    let mut clock = Clock::new(connection);
-    let stopping = stopping(connection, stop);
-    tokio::pin!(stopping);
-    let mut stopped = false;
+    let (mut clock, mut stopped) = (Clock::new(connection), false);
+    let mut stopping = pin!(stopping(connection, stop));
     let end = poll_fn(|cx| {
         begin_turn();
         if let Poll::Ready(result) = Pin::new(&mut http).poll(cx) {
@@ -96,18 +91,13 @@ where
         clock.poll(connection, cx)
     });
     let end = end.await;
-    if overhead.check().is_err() {
+    let is_flood = overhead.check().is_err();
+    if is_flood {
         connection.log_flood();
     }
     match end {
         End::Closed(result) => {
-            // hyper has answered a request that it could not parse.
-            let is_in_order = result.as_ref().map_or_else(hyper::Error::is_parse, |()| true);
-            if let Err(error) = result {
-                // Usually the client closed the connection or did not send HTTP.
-                tracing::debug!(%error, "a connection ended early");
-            }
-            if is_in_order && overhead.check().is_ok() {
+            if is_in_order(result) && !is_flood {
                 // The clock holds the connection's place among the evictable ones; `linger` takes another.
                 drop(clock);
                 let mut stream = http.into_parts().io.into_inner().stream;
@@ -116,20 +106,8 @@ where
             }
             None
         }
-        End::Gone => {
-            tracing::debug!("a client closed its connection during a request");
-            None
-        }
-        End::SlowHead => {
-            tracing::debug!("a client did not send the head of its request in time");
-            None
-        }
-        End::Evicted => {
-            tracing::debug!("a connection was closed for another before the end of a request's head");
-            None
-        }
-        End::SlowBody => {
-            tracing::debug!("the body of a request that was answered did not end in time");
+        End::Ended(reason) => {
+            tracing::debug!("{reason}");
             None
         }
         End::SlowReader(reason) => {
@@ -143,6 +121,16 @@ where
             Some(IdleStream { stream, read: unread(&parts.read_buf, &read), since })
         }
     }
+}
+
+/// Whether hyper has answered each request, also one that it could not parse.
+fn is_in_order(result: hyper::Result<()>) -> bool {
+    let is_in_order = result.as_ref().map_or_else(hyper::Error::is_parse, |()| true);
+    if let Err(error) = result {
+        // Usually the client closed the connection or did not send HTTP.
+        tracing::debug!(%error, "a connection ended early");
+    }
+    is_in_order
 }
 
 /// A client's progress on a connection: the bytes that it has acknowledged.
@@ -221,7 +209,7 @@ impl<'a> Clock<'a> {
             (AwaitedPart::Head(_), None) => {}
             (AwaitedPart::Head(_), Some(idle)) => {
                 if idle.poll_evicted(cx).is_ready() {
-                    return Poll::Ready(End::Evicted);
+                    return Poll::Ready(EVICTED);
                 }
             }
             (_, idle) => *idle = None,
@@ -245,20 +233,20 @@ impl<'a> Clock<'a> {
             let now = Instant::now();
             if deadline <= now {
                 match self.awaited {
-                    AwaitedPart::Nothing(_) if connection.socket.has_hung_up() => return Poll::Ready(End::Gone),
+                    AwaitedPart::Nothing(_) if connection.socket.has_hung_up() => return Poll::Ready(GONE),
                     AwaitedPart::Nothing(_) => {
                         deadline = now + PRESENCE_INTERVAL;
                         self.awaited = AwaitedPart::Nothing(deadline);
                     }
-                    AwaitedPart::Body(_) => return Poll::Ready(End::SlowBody),
+                    AwaitedPart::Body(_) => return Poll::Ready(SLOW_BODY),
                     AwaitedPart::Head(since) if self.idle.is_none() => {
                         deadline = since + HEAD_TIMEOUT;
                         let idle = self.idle.insert(connection.await_client());
                         if idle.poll_evicted(cx).is_ready() {
-                            return Poll::Ready(End::Evicted);
+                            return Poll::Ready(EVICTED);
                         }
                     }
-                    AwaitedPart::Head(_) => return Poll::Ready(End::SlowHead),
+                    AwaitedPart::Head(_) => return Poll::Ready(SLOW_HEAD),
                     AwaitedPart::Request(_) if connection.socket.is_blocked() => {
                         return Poll::Ready(End::SlowReader(BelowMinRate::Period));
                     }

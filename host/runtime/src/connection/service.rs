@@ -13,6 +13,7 @@ use hexad_http::origin::RequestOrigin;
 use hexad_http::reply;
 use hexad_http::send_buffer::{BelowMinRate, BodyProgress, Budget, SendBuffer, StreamRequests, Upload};
 use hexad_support::shared_map::SharedMap;
+use hexad_telemetry::access_log::AccessRecord;
 use hexad_telemetry::request_id::X_REQUEST_ID;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
@@ -209,25 +210,55 @@ impl Connection {
         (Request::from_parts(head, body.map_err(Into::into).boxed_unsync()), upload, has_room)
     }
 
-    async fn serve(&self, mut request: Request<RequestInFlight>, in_flight: InFlight) -> Response<ClientBody> {
-        // Counted before the host removes untrusted fields: the client has sent those as well.
-        let has_too_many_headers = request.headers().len() > MAX_HEADERS;
-        let (version, is_head) = (request.version(), request.method() == Method::HEAD);
-        let is_safe = request.method().is_safe();
-        let stays_open = version == Version::HTTP_11 && !asks_to_close(request.headers());
-        self.peer.apply_to(&mut request, &self.ingress);
+    /// Gives a request its id and its origin. Returns its id, its client's network, and its line of the access log.
+    fn identify(&self, request: &mut Request<RequestInFlight>) -> (HeaderValue, Option<IpAddr>, Option<AccessRecord>) {
+        self.peer.apply_to(request, &self.ingress);
         // Assigned here, so that requests that do not reach the application have an id too.
         let id = self.application.ids.assign(request.headers_mut());
         let origin = request.extensions().get::<RequestOrigin>();
         let network = origin.map(RequestOrigin::network);
-        let mut access =
-            self.ingress.access_log.as_ref().map(|log| log.begin(&request, origin.map(|origin| origin.client)));
-        if let Some(network) = network.filter(|_| !is_safe) {
+        let access = self.ingress.access_log.as_ref().map(|log| log.begin(request, origin.map(|origin| origin.client)));
+        if let Some(network) = network.filter(|_| !request.method().is_safe()) {
             request.extensions_mut().insert(Unread { ingress: self.ingress.clone(), network });
         }
         if let Some(network) = network.filter(|_| self.is_of_proxy()) {
             self.current_flow().set_client(network);
         }
+        (id, network, access)
+    }
+
+    /// The application's response. Sets `waited` if it was not there at once.
+    async fn handle_noting_waits(&self, request: Request<WasiBody>, waited: &mut bool) -> Response<ResponseBody> {
+        let mut handling = pin!(self.application.handle(self.shard, request));
+        let polled = |cx: &mut Context<'_>| {
+            let response = handling.as_mut().poll(cx);
+            *waited |= response.is_pending();
+            response
+        };
+        poll_fn(polled).await
+    }
+
+    /// Adds the headers of the connection to a response, and removes what no component may set.
+    fn complete_head(&self, headers: &mut HeaderMap, id: HeaderValue, stays_open: bool) {
+        OwnCookie::Operator.remove_set(headers);
+        headers.entry(X_REQUEST_ID).or_insert(id);
+        if self.has_unclear_end() {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        } else if stays_open
+            && !headers.contains_key(CONNECTION)
+            && let Some(announced) = &self.ingress.keep_alive.header
+        {
+            headers.insert(KEEP_ALIVE, announced.clone());
+        }
+    }
+
+    async fn serve(&self, mut request: Request<RequestInFlight>, in_flight: InFlight) -> Response<ClientBody> {
+        // Counted before the host removes untrusted fields: the client has sent those as well.
+        let has_too_many_headers = request.headers().len() > MAX_HEADERS;
+        let (version, is_head, is_safe) =
+            (request.version(), request.method() == Method::HEAD, request.method().is_safe());
+        let stays_open = version == Version::HTTP_11 && !asks_to_close(request.headers());
+        let (id, network, mut access) = self.identify(&mut request);
         let mut waited = false;
         let is_overdrawn = || network.is_some_and(|network| self.ingress.send_budgets.is_overdrawn_by(network));
         let is_http2 = version == Version::HTTP_2;
@@ -243,43 +274,27 @@ impl Connection {
             Some(requests) if has_room => Some(requests.begin(upload).await),
             _ => None,
         };
-        let response = match is_framed_twice(&request) {
-            true => refuse_framing(),
-            false if has_cancelled => without_body(reply::cancelled_requests(PERIOD)),
-            false if is_overdrawn() => refuse_response(is_http2),
-            false if !has_room => reply::unread_requests(),
+        let refusal = match is_framed_twice(&request) {
+            true => Some(refuse_framing()),
+            false if has_cancelled => Some(without_body(reply::cancelled_requests(PERIOD))),
+            false if is_overdrawn() => Some(refuse_response(is_http2)),
+            false if !has_room => Some(reply::unread_requests()),
             // Over HTTP/1, hyper has refused such a head.
-            false if has_too_many_headers => reply::too_many_headers(MAX_HEADERS),
-            false => {
-                let mut handling = pin!(self.application.handle(self.shard, request));
-                let polled = |cx: &mut Context<'_>| {
-                    let response = handling.as_mut().poll(cx);
-                    waited |= response.is_pending();
-                    response
-                };
-                poll_fn(polled).await
-            }
+            false if has_too_many_headers => Some(reply::too_many_headers(MAX_HEADERS)),
+            false => None,
+        };
+        let response = match refusal {
+            Some(refusal) => refusal,
+            None => self.handle_noting_waits(request, &mut waited).await,
         };
         // Checked again: meanwhile, the host may have answered other requests of the address, and a whole body is in
         // memory from here on.
         let is_whole = response.extensions().get::<PermitGuard>().is_none();
         let is_long = response.body().size_hint().exact().is_some_and(|length| length > SMALL_BODY);
-        let response = match is_whole && is_long && is_safe && is_overdrawn() {
-            true => refuse_response(is_http2),
-            false => response,
-        };
-
+        let is_refused = is_whole && is_long && is_safe && is_overdrawn();
+        let response = if is_refused { refuse_response(is_http2) } else { response };
         let (mut head, body) = response.into_parts();
-        OwnCookie::Operator.remove_set(&mut head.headers);
-        head.headers.entry(X_REQUEST_ID).or_insert(id);
-        if self.has_unclear_end() {
-            head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
-        } else if stays_open
-            && !head.headers.contains_key(CONNECTION)
-            && let Some(announced) = &self.ingress.keep_alive.header
-        {
-            head.headers.insert(KEEP_ALIVE, announced.clone());
-        }
+        self.complete_head(&mut head.headers, id, stays_open);
         if let Some(access) = &mut access {
             access.record_head(head.status.as_u16(), &head.headers);
         }
@@ -287,11 +302,8 @@ impl Connection {
         let in_progress = head.extensions.remove::<PermitGuard>();
         let is_large = in_progress.is_some() || body.size_hint().exact().is_none_or(|length| length > SMALL_BODY);
         let buffer = network.filter(|_| !has_no_body && (is_large || is_http2)).map(|network| {
-            SendBuffer::new(
-                self.current_flow(),
-                self.ingress.send_budgets.of_response(self.budget.clone(), network),
-                requests,
-            )
+            let budgets = self.ingress.send_budgets.of_response(self.budget.clone(), network);
+            SendBuffer::new(self.current_flow(), budgets, requests)
         });
         let body = match buffer {
             Some(buffer) if is_large => ClientBody::buffered(body, buffer, in_progress, in_flight, access),

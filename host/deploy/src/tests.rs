@@ -3,25 +3,31 @@
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use hexad_deploy::audit::{self, Action, Audit};
-use hexad_deploy::fleet_change::FleetChange;
-use hexad_deploy::stop_phase::StopPhase;
-use hexad_deploy::{DeployError, DeployReport, Expected, SwapRequest, files, read_deployed, record};
+use hexad_engine::Engine;
+use hexad_imports::outbound::OutboundOptions;
+use hexad_limits::anonymous_work::WorkLimits;
+use hexad_limits::instance_permit::{STALLED_INSTANCES, StalledPermits};
+use hexad_limits::memory_budget::{MemoryBudget, MemoryDivision};
 use hexad_manifest::Manifest;
 use hexad_runtime::component::{CanaryPolicy, ComponentService};
 use hexad_runtime::engine::Runtime;
-use hexad_store_postgres::{Passwords, PostgresOptions, StoreUrl};
+use hexad_store_postgres::PostgresOptions;
+use hexad_store_sqlite::SqliteOptions;
 use hexad_support::digest::Digest;
-use hexad_tests::postgres::{self, Postgres};
+use hexad_support::serving_threads::ServingThreads;
 use hexad_tests::wait::{SOON, within};
 use tempfile::TempDir;
 
-use crate::{Host, HostOptions};
+use super::audit::{Action, Audit};
+use super::fleet_change::FleetChange;
+use super::stop_phase::StopPhase;
+use super::*;
+use crate::fleet_hosts;
 
-static RUNTIME: LazyLock<std::sync::Arc<Runtime>> = LazyLock::new(|| Runtime::new(None).unwrap());
+static RUNTIME: LazyLock<Arc<Runtime>> = LazyLock::new(|| Runtime::new(None).unwrap());
 
 const AUDIT: &str = "data/audit.ndjson";
 
@@ -51,6 +57,26 @@ fn digest(mark: u8) -> Digest {
     Digest::of(&version(mark))
 }
 
+/// What a host serves, without the shards that would serve it.
+struct Host {
+    serving: Serving,
+    _store: Engine,
+}
+
+impl Host {
+    fn deployer(&self) -> &Arc<Deployer> {
+        self.serving.deployer()
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.deployer().stop();
+        self.deployer().close();
+        self.serving.end();
+    }
+}
+
 /// A host that serves version 0, unless another one was swapped in.
 fn start(folder: &Path, postgres: Option<PostgresOptions>) -> Host {
     let (source, path) = (folder.join("a.wasm"), folder.join("spin.toml"));
@@ -60,9 +86,30 @@ fn start(folder: &Path, postgres: Option<PostgresOptions>) -> Host {
          component = \"a\"\n[component.a]\nsource = {source:?}\n"
     );
     std::fs::write(&path, manifest).unwrap();
-    let threads = std::num::NonZeroUsize::MIN;
-    let options = HostOptions { threads, postgres, ..HostOptions::new(folder.join("data")) };
-    Host::start(&RUNTIME, Manifest::load(&path, &|_| None, None).unwrap(), &options).unwrap()
+    let data = folder.join("data");
+    let store = Engine::open(&data, 1, &SqliteOptions::default(), postgres.as_ref()).unwrap();
+    let division = MemoryDivision::new(None, 0, 0);
+    let environment = Environment {
+        runtime: RUNTIME.clone(),
+        memory: MemoryBudget::new(division.guests()),
+        division,
+        stalled: StalledPermits::new(STALLED_INSTANCES),
+        tracer: None,
+        threads: ServingThreads::default(),
+    };
+    let options = DeployOptions {
+        data,
+        shards: 1,
+        outbound: OutboundOptions::default(),
+        anonymous_work: WorkLimits::default(),
+        policy: TrustPolicy::default(),
+        watch: false,
+        is_temporary: false,
+        rotate_secrets: false,
+    };
+    let Manifest { path, components, routes, .. } = Manifest::load(&path, &|_| None, None).unwrap();
+    let serving = Serving::start(environment, (path, components, routes), &store, &options).unwrap();
+    Host { serving, _store: store }
 }
 
 fn start_alone() -> (Host, TempDir) {
@@ -90,7 +137,7 @@ fn begin_trial(host: &Host, mark: u8) {
 }
 
 fn service(host: &Host) -> &ComponentService {
-    &host.services()[0]
+    &host.serving.application().services()[0]
 }
 
 /// The lines of the audit log: action and outcome.
@@ -261,13 +308,9 @@ fn a_recorded_change_that_serves_late_is_not_logged_as_refused() {
 
 #[test]
 fn a_fleet_change_is_refused_if_its_expected_state_has_changed() {
-    if !postgres::is_enabled() {
-        return;
-    }
-    let server = Postgres::start(&[]);
+    let Some(server) = fleet_hosts::start() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let url = StoreUrl::parse(&server.new_database("fleet"), &Passwords::default()).unwrap();
-    let host = start(folder.path(), Some(PostgresOptions::new(url, 4, Duration::ZERO)));
+    let host = start(folder.path(), Some(fleet_hosts::options(&server.new_database("fleet"))));
     let deployer = host.deployer();
     let fleet = deployer.fleet.as_ref().unwrap();
     swap(&host, 1, None).unwrap();
