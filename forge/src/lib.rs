@@ -26,7 +26,7 @@ mod token;
 mod up;
 #[cfg(test)]
 #[allow(dead_code, reason = "other tests use the rest")]
-#[path = "../../tests/harness/wait.rs"]
+#[path = "../../host/testing/src/wait.rs"]
 mod wait;
 
 pub use fsck::Fsck;

@@ -5,29 +5,30 @@ use hexad_tests::server::root;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Each crate below `host/`, after those that it may use, with the most lines that it may ship.
+/// Each crate below `host/` follows the crates that it may use. The number is the most lines that it may ship.
 ///
 /// A crate over its budget gets smaller, or its design is thought over. A change that adds lines on purpose raises the
 /// budget in the same commit, and says so.
-pub const CRATES: [(&str, usize); 18] = [
+pub const CRATES: [(&str, usize); 19] = [
+    ("testing", 0),
     ("wasi", 100),
-    ("support", 900),
-    ("telemetry", 1_000),
+    ("support", 860),
+    ("telemetry", 970),
     ("store", 1_300),
     ("store-conformance", 0),
-    ("store-sqlite", 1_400),
-    ("store-postgres", 4_100),
-    ("engine", 350),
-    ("limits", 2_100),
-    ("http", 2_300),
-    ("trace", 800),
+    ("store-sqlite", 1_340),
+    ("store-postgres", 4_050),
+    ("engine", 310),
+    ("limits", 2_060),
+    ("http", 2_240),
+    ("trace", 750),
     ("imports", 3_750),
-    ("manifest", 2_100),
-    ("runtime", 9_600),
-    ("deploy", 3_950),
+    ("manifest", 2_070),
+    ("runtime", 9_650),
+    ("deploy", 4_080),
     ("admin", 3_850),
-    ("host", 1_350),
-    ("hexad", 2_350),
+    ("host", 870),
+    ("hexad", 2_300),
 ];
 
 /// The lines of a crate that ship: code, comments and blank lines, up to a file's first part for tests only.

@@ -54,7 +54,7 @@ fn the_host_and_the_tests_share_no_type_with_a_guest() {
         assert!(others.clone().all(|used| used == "widgets"), "host/{name} depends on {dependencies:?}");
     }
     assert_eq!(own_dependencies("forge"), set(&["hexad"]));
-    assert_eq!(own_dependencies("tests"), set(&[]));
+    assert_eq!(own_dependencies("tests"), set(&["hexad-testing"]));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Tests wait with a deadline: through `tests/harness/wait.rs`, whose failures name what a test waits for.
+//! Tests wait with a deadline: through `host/testing/src/wait.rs`, whose failures name what a test waits for.
 
 use super::rust_files;
 use hexad_tests::server::root;
@@ -8,7 +8,7 @@ use std::path::Path;
 const FORBIDDEN: [&str; 2] = [concat!("yield", "_now"), concat!("thread::", "sleep")];
 
 /// The only files that may use these functions.
-const WAITS: [&str; 2] = ["tests/harness/wait.rs", "tests/harness/wait_async.rs"];
+const WAITS: [&str; 2] = ["host/testing/src/wait.rs", "host/testing/src/wait_async.rs"];
 
 /// The folders whose code is that of tests, and names of modules that are.
 const FOLDERS: [&str; 2] = ["host/hexad/tests", "tests"];
@@ -50,7 +50,7 @@ fn tests_wait_with_a_deadline_for_something_that_has_a_name() {
     assert!(
         found.is_empty(),
         "a wait without an end says nothing when it hangs; use `wait_until(SOON, \"what\", || …)` of \
-         tests/harness/wait.rs, or `pause` for time that is a part of the test, or `next_turn`:\n{}",
+         host/testing/src/wait.rs, or `pause` for time that is a part of the test, or `next_turn`:\n{}",
         found.join("\n")
     );
 }

@@ -3,19 +3,16 @@
 
 pub mod browser;
 pub mod compiled_code;
-pub mod databases;
 pub mod forge;
 pub mod http;
 pub mod operator;
 pub mod package;
-pub mod postgres;
 pub mod processor_time;
-pub mod proxy;
 pub mod registry;
 pub mod repository;
 pub mod server;
 pub mod suggestions;
 pub mod upstream;
 pub mod verdaccio;
-pub mod wait;
-pub mod wait_async;
+
+pub use hexad_testing::{databases, postgres, proxy, wait};

@@ -103,5 +103,5 @@ mod suggestion;
 mod suggestion_block;
 #[cfg(test)]
 #[allow(dead_code, reason = "other tests use the rest")]
-#[path = "../../../tests/harness/wait.rs"]
+#[path = "../../../host/testing/src/wait.rs"]
 mod wait;

@@ -112,8 +112,8 @@ mod tests {
     use tokio::task::JoinSet;
 
     use super::*;
-    use hexad_tests::wait::SOON;
-    use hexad_tests::wait_async::{wait_until_async, within_async};
+    use hexad_testing::wait::SOON;
+    use hexad_testing::wait_async::{wait_until_async, within_async};
 
     #[test]
     fn deployments_leave_threads_for_pages() {

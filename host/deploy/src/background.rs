@@ -45,7 +45,7 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
-    use hexad_tests::wait::{SOON, join};
+    use hexad_testing::wait::{SOON, join};
 
     #[test]
     fn a_stop_does_not_wait_for_compilations() {

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use hexad_store_postgres::{Passwords, Postgres, PostgresOptions, StoreUrl};
-pub use hexad_tests::postgres::Postgres as Server;
+pub use hexad_testing::postgres::Postgres as Server;
 
 /// A server, or `None` if these tests are left out.
 pub fn start() -> Option<Server> {
-    hexad_tests::postgres::is_enabled().then(|| Server::start(&[]))
+    hexad_testing::postgres::is_enabled().then(|| Server::start(&[]))
 }
 
 pub fn options(url: &str) -> PostgresOptions {

@@ -29,7 +29,7 @@ use crate::{
     restore_deployed,
 };
 
-/// What the components run in.
+/// The parts of the host that components run in.
 pub struct Environment {
     pub runtime: Arc<Runtime>,
     pub memory: Arc<MemoryBudget>,
@@ -40,7 +40,7 @@ pub struct Environment {
     pub threads: ServingThreads,
 }
 
-/// What the operator says of components.
+/// The operator's settings of components.
 pub struct DeployOptions {
     pub data: PathBuf,
     pub shards: usize,

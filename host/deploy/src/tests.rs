@@ -18,7 +18,7 @@ use hexad_store_postgres::PostgresOptions;
 use hexad_store_sqlite::SqliteOptions;
 use hexad_support::digest::Digest;
 use hexad_support::serving_threads::ServingThreads;
-use hexad_tests::wait::{SOON, within};
+use hexad_testing::wait::{SOON, within};
 use tempfile::TempDir;
 
 use super::audit::{Action, Audit};
@@ -57,7 +57,7 @@ fn digest(mark: u8) -> Digest {
     Digest::of(&version(mark))
 }
 
-/// What a host serves, without the shards that would serve it.
+/// The components of a host, without the shards that would serve them.
 struct Host {
     serving: Serving,
     _store: Engine,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hexad_store::{Key, Ledger};
 use hexad_store_conformance::{key, permit};
 use hexad_store_postgres::{Passwords, Postgres, PostgresOptions, StoreUrl};
-use hexad_tests::postgres::{self, Postgres as Server};
+use hexad_testing::postgres::{self, Postgres as Server};
 use tokio::runtime;
 
 use super::*;

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `support` | files, throttles, TLS, threads |
 //! | `telemetry` | counters, the access log, request ids, targets without secrets |
+//! | `testing` | waits and PostgreSQL servers of tests |
 //! | `store` | keys and values, and when they are durable: the contract of an engine |
 //! | `store-sqlite`, `store-postgres` | the engines |
 //! | `engine` | the engine that a host was started with, and copies of whole stores |
@@ -38,7 +39,7 @@ pub use hexad_support::{Digest, private_files, random};
 pub use hexad_telemetry::access_log;
 pub use hexad_trace as trace;
 
-/// What a listener is made of.
+/// The settings of a listener.
 pub mod ingress {
     pub use hexad_http::forwarding::{ForwardedFamily, Forwarding};
     pub use hexad_http::origin::RequestOrigin;

@@ -8,7 +8,7 @@ use hexad::ingress::IngressOptions;
 
 use crate::fixture::Server;
 use crate::slow_readers::{listen, wait_for_busy};
-use hexad_tests::wait;
+use hexad_testing::wait;
 
 #[test]
 fn every_line_has_the_id_of_its_request() {

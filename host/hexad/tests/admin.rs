@@ -11,7 +11,7 @@ use ureq::{Agent, Body};
 
 use crate::fixture::{Server, agent, guest};
 use crate::versions::{incoming, trapping, variant};
-use hexad_tests::wait;
+use hexad_testing::wait;
 
 struct Operator {
     server: Server,

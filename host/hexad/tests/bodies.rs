@@ -15,7 +15,7 @@ use http_body_util::{BodyExt, StreamBody};
 use crate::fixture::{Server, get, request, text};
 use crate::ingress;
 use crate::slow_readers::assert_body;
-use hexad_tests::wait;
+use hexad_testing::wait;
 
 const CHUNK: usize = 64 * 1024;
 

@@ -20,8 +20,8 @@ use hexad::store::sqlite;
 
 use crate::fixture::{self, Server, get, text};
 use crate::versions::{audit, digest, swap, swap_request, trapping, variant};
-use hexad_tests::wait::{BETWEEN_LOOKS, SOON, wait_until};
-use hexad_tests::wait_async::{wait_until_async, within_async};
+use hexad_testing::wait::{BETWEEN_LOOKS, SOON, wait_until};
+use hexad_testing::wait_async::{wait_until_async, within_async};
 
 /// The status of a request of the given caller to the component on trial.
 async fn call(server: &Server, caller: usize) -> u16 {

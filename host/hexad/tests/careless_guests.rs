@@ -14,7 +14,7 @@ use crate::fixture::{self, Server, get};
 use crate::http2::{self, END_HEADERS, END_STREAM, HEADERS};
 use crate::slow_readers::{listen_on, wait_for_busy};
 use crate::upstream::Upstream;
-use hexad_tests::wait::{SOON, wait_until};
+use hexad_testing::wait::{SOON, wait_until};
 
 /// Idle instances do not end, and requests do not time out.
 const TIMES: &str = "idle_timeout = \"1h\"\nrequest_timeout = \"1h\"\ntransfer_timeout = \"1h\"";

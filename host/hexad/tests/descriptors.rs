@@ -10,7 +10,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
 
 use crate::ingress::{server, wait_for_idle};
-use hexad_tests::wait::{self, SOON};
+use hexad_testing::wait::{self, SOON};
 
 const HELLO: &[u8] = b"GET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n";
 

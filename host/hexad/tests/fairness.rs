@@ -11,7 +11,7 @@ use socket2::{Domain, Socket, Type};
 use crate::fixture::Server;
 use crate::slow_readers::{assert_hello, listen, listen_on, wait_for_busy};
 use crate::upstream::Upstream;
-use hexad_tests::wait::{SOON, wait_until, with_deadlines};
+use hexad_testing::wait::{SOON, wait_until, with_deadlines};
 
 /// A connection from another address of the loopback interface.
 pub fn connect_from(source: Ipv4Addr, address: SocketAddr) -> TcpStream {

@@ -10,8 +10,8 @@ use hexad::component::ComponentService;
 
 use crate::fixture::{Server, get, text};
 use crate::versions::{swap, variant};
-use hexad_tests::wait::{self, SOON, wait_until};
-use hexad_tests::wait_async::{wait_for_async, wait_until_async, within_async};
+use hexad_testing::wait::{self, SOON, wait_until};
+use hexad_testing::wait_async::{wait_for_async, wait_until_async, within_async};
 
 #[tokio::test]
 async fn a_trap_is_answered_and_the_next_request_is_served() {

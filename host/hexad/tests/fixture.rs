@@ -17,9 +17,9 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use tempfile::TempDir;
 
-use hexad_tests::wait::OF_CONNECTIONS;
+use hexad_testing::wait::OF_CONNECTIONS;
 
-pub use hexad_tests::databases;
+pub use hexad_testing::databases;
 
 /// One engine for all tests, so that each guest is compiled once.
 static RUNTIME: LazyLock<Arc<Runtime>> = LazyLock::new(|| {

@@ -10,7 +10,7 @@ use crate::fixture::Server;
 use crate::ingress;
 use crate::slow_readers::assert_body;
 use crate::upstream::Upstream;
-use hexad_tests::wait;
+use hexad_testing::wait;
 
 /// More than the host reads and the kernel buffers of a connection.
 const FLOOD: usize = 64 << 20;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hexad::ingress::IngressOptions;
 
 use crate::ingress::{ask, certificate, connect_tls, server, with_tls};
-use hexad_tests::wait;
+use hexad_testing::wait;
 
 const HELLO: &[u8] = b"GET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n";
 

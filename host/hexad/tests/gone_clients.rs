@@ -8,7 +8,7 @@ use hexad::ingress::IngressOptions;
 use socket2::SockRef;
 
 use crate::slow_readers::{listen, wait_for_busy};
-use hexad_tests::wait;
+use hexad_testing::wait;
 
 /// Ways in which a client leaves. A returned stream stays open.
 const ENDS: [fn(TcpStream) -> Option<TcpStream>; 3] = [

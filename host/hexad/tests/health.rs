@@ -9,7 +9,7 @@ use hexad::store::sqlite;
 use serde_json::Value;
 
 use crate::fixture::{self, Server, agent, get, manifest, store, text};
-use hexad_tests::wait::{SOON, wait_until};
+use hexad_testing::wait::{SOON, wait_until};
 
 /// A host whose store has at most this many bytes.
 fn limited(max_bytes: u64) -> Server {

@@ -10,7 +10,7 @@ use hexad::ingress::IngressOptions;
 use http::Request;
 
 use crate::slow_readers::{assert_hello, begin, listen, rest, wait_for_busy};
-use hexad_tests::wait::{self, assert_in_time, join, write_to_close};
+use hexad_testing::wait::{self, assert_in_time, join, write_to_close};
 
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 

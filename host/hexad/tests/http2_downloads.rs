@@ -11,7 +11,7 @@ use crate::http2::{
     DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, SETTINGS, WINDOW_UPDATE, frame, head, next_frame,
 };
 use crate::slow_readers::listen;
-use hexad_tests::wait;
+use hexad_testing::wait;
 
 const ACK: u8 = 1;
 const INITIAL_WINDOW_SIZE: u8 = 4;

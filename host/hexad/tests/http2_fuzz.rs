@@ -23,7 +23,7 @@ use crate::http2_rules::is_answered;
 use crate::ingress::{certificate, connect_tls, with_tls};
 use crate::ingress_fuzz::{self, HANGS, assert_statuses, exchange, read_until_closed, statuses};
 use crate::slow_readers::{listen, wait_for_busy};
-use hexad_tests::wait;
+use hexad_testing::wait;
 
 /// Changed inputs of each kind per run. They are the same in each run.
 const CHANGED: usize = 1500;

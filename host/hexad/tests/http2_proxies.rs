@@ -15,7 +15,7 @@ use crate::http2::{
     goaway_code, head, next_frame, whole,
 };
 use crate::slow_readers::{listen, wait_for_busy};
-use hexad_tests::wait::{SOON, assert_in_time, join, wait_until};
+use hexad_testing::wait::{SOON, assert_in_time, join, wait_until};
 
 const ENHANCE_YOUR_CALM: u32 = 11;
 

@@ -15,8 +15,8 @@ use crate::http2::{
 };
 use crate::ingress::{TlsClient, certificate, connect_tls, with_tls};
 use crate::slow_readers::{assert_hello, begin_on, listen, rest, wait_for_busy};
-use hexad_tests::wait::{SOON, wait_until};
-use hexad_tests::wait_async::wait_until_async;
+use hexad_testing::wait::{SOON, wait_until};
+use hexad_testing::wait_async::wait_until_async;
 
 pub async fn client_without_window(address: SocketAddr) -> SendRequest<Bytes> {
     client_with_window(address, 0).await

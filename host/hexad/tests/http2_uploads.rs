@@ -16,7 +16,7 @@ use crate::http2::{
     hello, next_frame, whole,
 };
 use crate::slow_readers::{listen, wait_for_busy};
-use hexad_tests::wait::{SOON, wait_until};
+use hexad_testing::wait::{SOON, wait_until};
 
 const ACK: u8 = 1;
 const INITIAL_WINDOW_SIZE: u16 = 4;

@@ -12,7 +12,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::fixture::Server;
-use hexad_tests::wait::{self, SOON, join, wait_until};
+use hexad_testing::wait::{self, SOON, join, wait_until};
 
 /// A server that listens with these options.
 pub fn server(options: IngressOptions) -> (Server, SocketAddr, Arc<Ingress>) {

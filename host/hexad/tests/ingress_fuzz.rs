@@ -13,7 +13,7 @@ use hexad::ingress::IngressOptions;
 
 use crate::fuzz::{Changes, bytes, corpus};
 use crate::slow_readers::listen;
-use hexad_tests::wait;
+use hexad_testing::wait;
 
 /// Changed requests per run. They are the same in each run.
 const CHANGED: usize = 3000;

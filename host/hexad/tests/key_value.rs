@@ -5,8 +5,8 @@ use hexad::store::sqlite::{self, Sqlite};
 use hexad::store::{Key, Ledger};
 
 use crate::fixture::{self, Server, get};
-use hexad_tests::wait::SOON;
-use hexad_tests::wait_async::wait_until_async;
+use hexad_testing::wait::SOON;
+use hexad_testing::wait_async::wait_until_async;
 
 pub const GRANTS: &str = "read = [\"shared/\"]\nwrite = [\"probe/\"]";
 

@@ -6,8 +6,8 @@ use http_body_util::Empty;
 use serde_json::Value;
 
 use crate::fixture::{self, Server, agent, guest};
-use hexad_tests::wait::SOON;
-use hexad_tests::wait_async::wait_for_async;
+use hexad_testing::wait::SOON;
+use hexad_testing::wait_async::wait_for_async;
 
 /// Maintenance of the probe, in its `tool.hexad` table.
 const MAINTENANCE: &str = r#"maintenance = { path = "/probe/maintain", every = "1ms", token = "check" }"#;

@@ -15,8 +15,8 @@ use crate::fairness::{ask, connect_from};
 use crate::fixture::{self, Server, get, manifest, options, store, text};
 use crate::health;
 use crate::slow_readers::{assert_body, listen_on, rest};
-use hexad_tests::wait::{SOON, wait_until};
-use hexad_tests::wait_async::wait_until_async;
+use hexad_testing::wait::{SOON, wait_until};
+use hexad_testing::wait_async::wait_until_async;
 
 const MIB: u64 = 1 << 20;
 

@@ -9,8 +9,8 @@ use hexad::imports::outbound::OutboundOptions;
 
 use crate::collector::Collector;
 use crate::fixture::{Server, get, load, manifest, options, start_with, store, text};
-use hexad_tests::wait::SOON;
-use hexad_tests::wait_async::wait_until_async;
+use hexad_testing::wait::SOON;
+use hexad_testing::wait_async::wait_until_async;
 
 const SELF: &[&str] = &["http://self"];
 

@@ -6,7 +6,7 @@ use hexad::Digest;
 
 use crate::versions::{audit, digest, variant};
 use crate::visitor::{FORM, Visitor};
-use hexad_tests::wait;
+use hexad_testing::wait;
 
 #[test]
 fn a_component_is_swapped_promoted_and_rolled_back() {

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::fixture::{self, Server, agent, guest, manifest, store};
 use crate::versions::{audit, digest, incoming, swap, swap_request, variant};
-use hexad_tests::wait::{SOON, wait_until};
+use hexad_testing::wait::{SOON, wait_until};
 
 /// A folder with the sources of a manifest, a list of trusted digests and a trusted key.
 struct TrustFixture {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::fixture::Server;
 use crate::health::ask;
 use crate::ingress::{certificate, server, with_tls};
-use hexad_tests::wait::{SOON, wait_for, wait_until};
+use hexad_testing::wait::{SOON, wait_for, wait_until};
 
 fn host_status(access: &hexad::admin::AdminAccess) -> Value {
     let status: Value = serde_json::from_str(&ask(access, "/status").1).unwrap();

@@ -8,7 +8,7 @@ use http_body::Body;
 use http_body_util::{BodyExt, Full};
 
 use crate::fixture::{Server, get, request, text};
-use hexad_tests::wait_async::next_turn;
+use hexad_testing::wait_async::next_turn;
 
 const TOOL: &str = "response_cache = \"60s\"\nresponse_cache_headers = [\"accept\", \"authorization\"]\nreuse = 100000";
 

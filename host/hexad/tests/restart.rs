@@ -8,7 +8,7 @@ use hexad::deploy::SwapRequest;
 
 use crate::fixture::{self, guest, manifest, store};
 use crate::versions::{audit, swap_request, variant};
-use hexad_tests::wait::{SOON, wait_until};
+use hexad_testing::wait::{SOON, wait_until};
 
 #[tokio::test]
 async fn a_restart_serves_the_version_that_was_swapped_in() {

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use crate::fixture::Server;
-use hexad_tests::wait::{self, join};
+use hexad_testing::wait::{self, join};
 
 /// Sends bytes and reads until the host closes.
 fn exchange(address: SocketAddr, bytes: &[u8]) -> String {

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use crate::fixture::Server;
 use crate::http2::{PREFACE, SETTINGS, frame};
-use hexad_tests::wait::{self, SOON, wait_for_ok};
+use hexad_testing::wait::{self, SOON, wait_for_ok};
 
 /// Waits until the threads have these numbers of connections.
 fn until_loads(server: &Server, loads: [usize; 2]) {

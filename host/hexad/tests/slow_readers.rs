@@ -11,7 +11,7 @@ use hexad::send_buffer::{DrainPolicy, SendLimits};
 
 use crate::fixture::Server;
 use crate::ingress::{certificate, connect_tls, with_tls};
-use hexad_tests::wait::{self, SOON, wait_until};
+use hexad_testing::wait::{self, SOON, wait_until};
 
 const NO_MINIMUM: DrainPolicy = DrainPolicy { min_rate: 0, period: Duration::from_secs(10) };
 

@@ -11,7 +11,7 @@ use hexad::send_buffer::{DrainPolicy, SendLimits};
 use crate::fairness::connect_from;
 use crate::fixture::Server;
 use crate::slow_readers::{assert_hello, listen_on};
-use hexad_tests::wait::{self, SOON, wait_until};
+use hexad_testing::wait::{self, SOON, wait_until};
 
 /// Addresses of slow clients, and how many requests each of them has under way.
 const ADDRESSES: u8 = 6;

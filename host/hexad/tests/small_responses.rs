@@ -13,7 +13,7 @@ use socket2::{Domain, Socket, Type};
 use crate::fixture::Server;
 use crate::http2::hello;
 use crate::slow_readers::{assert_hello, begin, listen, rest};
-use hexad_tests::wait::{self, SOON, wait_until};
+use hexad_testing::wait::{self, SOON, wait_until};
 
 /// Bytes of the body of each response.
 const SIZE: usize = 50_000;

@@ -10,7 +10,7 @@ use hexad::cli::{SecretValues, Serving, Up};
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::fixture::{self, Server, agent, manifest, store};
-use hexad_tests::wait::{self, SOON, wait_until};
+use hexad_testing::wait::{self, SOON, wait_until};
 
 #[tokio::test]
 async fn a_stop_waits_for_guest_work_after_the_answer() {

@@ -16,7 +16,7 @@ use http_body_util::{BodyExt, StreamBody};
 
 use crate::fixture::{self, Server, get};
 use crate::versions::{audit, digest, incoming, swap, swap_request, variant};
-use hexad_tests::wait::{self, SOON, join, wait_until};
+use hexad_testing::wait::{self, SOON, join, wait_until};
 
 /// A keep-alive client that counts responses with status 200, and all other results, until `stop`.
 fn client(address: SocketAddr, path: &str, stop: &AtomicBool, good: &AtomicU64, bad: &AtomicU64) {

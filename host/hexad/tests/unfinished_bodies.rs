@@ -14,7 +14,7 @@ use crate::fixture::{self, Server};
 use crate::http2::{self, RST_STREAM};
 use crate::slow_readers::{assert_body, begin, listen, rest, wait_for_busy};
 use crate::versions::{audit, digest, swap_request, variant};
-use hexad_tests::wait::{self, SOON, wait_until};
+use hexad_testing::wait::{self, SOON, wait_until};
 
 /// The ways in which the probe leaves a body unfinished: its task ends, or it waits.
 const WAYS: [&str; 2] = ["forget", "wait-for-nothing"];

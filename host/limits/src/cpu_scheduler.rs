@@ -137,7 +137,7 @@ mod tests {
     use tokio::task::LocalSet;
 
     use super::*;
-    use hexad_tests::wait_async::next_turn;
+    use hexad_testing::wait_async::next_turn;
 
     fn client(number: u64) -> Option<ClientKey> {
         Some(ClientKey::Credential(number))

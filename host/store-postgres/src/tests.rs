@@ -2,8 +2,8 @@
 
 use hexad_store::{CasOutcome, ErrorKind, Ledger, StoreError};
 use hexad_store_conformance::{self as conformance, Shards, key, permit, read, write};
-use hexad_tests::wait::{SOON, wait_for};
-use hexad_tests::wait_async::{wait_for_async, wait_until_async};
+use hexad_testing::wait::{SOON, wait_for};
+use hexad_testing::wait_async::{wait_for_async, wait_until_async};
 
 use super::*;
 
@@ -22,8 +22,8 @@ mod tls;
 mod unusable;
 mod volatile;
 
-pub use hexad_tests::postgres::{Own, Postgres as Server};
-pub use hexad_tests::proxy::Proxy;
+pub use hexad_testing::postgres::{Own, Postgres as Server};
+pub use hexad_testing::proxy::Proxy;
 
 /// A host on a store, with a data folder of its own.
 pub struct Host {
@@ -57,7 +57,7 @@ pub fn start(settings: &[&str]) -> Option<Server> {
 }
 
 pub fn start_with(settings: &[&str], own: Own) -> Option<Server> {
-    hexad_tests::postgres::is_enabled().then(|| Server::start_with(settings, own))
+    hexad_testing::postgres::is_enabled().then(|| Server::start_with(settings, own))
 }
 
 /// A connection of the test itself.

@@ -21,8 +21,8 @@ use futures::FutureExt;
 use futures::future::Shared;
 use hexad_store::{Backend, CasOutcome, CatchUp, ErrorKind, Ledger, StoreError};
 use hexad_store_conformance::{key, permit};
-use hexad_tests::wait::{self, SOON};
-use hexad_tests::wait_async::{next_turn, wait_for_async, within_async};
+use hexad_testing::wait::{self, SOON};
+use hexad_testing::wait_async::{next_turn, wait_for_async, within_async};
 
 use super::tests::{Host, Own, Proxy, start_with};
 use super::*;

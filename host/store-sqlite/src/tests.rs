@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use hexad_store::ErrorKind;
 use hexad_store::lock::LockError;
 use hexad_store_conformance::{self as conformance, key, permit};
-use hexad_tests::wait::SOON;
-use hexad_tests::wait_async::wait_until_async;
+use hexad_testing::wait::SOON;
+use hexad_testing::wait_async::wait_until_async;
 
 use super::*;
 

@@ -92,7 +92,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use hexad_tests::wait::{SOON, join};
+    use hexad_testing::wait::{SOON, join};
 
     fn followed() -> (Arc<ChangeClock>, Arc<Watch>, VersionBucket) {
         let clock = Arc::new(ChangeClock::default());

@@ -1,4 +1,4 @@
-//! What several crates of the host need: files, caches, throttles, TLS, threads.
+//! Files, caches, throttles, TLS and threads, as several crates of the host need them.
 
 pub mod bearer_token;
 pub mod bounded_file;

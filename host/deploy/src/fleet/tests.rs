@@ -1,7 +1,7 @@
 //! Most tests use a real server. `make test POSTGRES=no` leaves those out.
 
-use hexad_tests::proxy::Proxy;
-use hexad_tests::wait::{SOON, join, wait_until};
+use hexad_testing::proxy::Proxy;
+use hexad_testing::wait::{SOON, join, wait_until};
 
 use super::*;
 use crate::fleet_hosts::{Host, Server, start};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hexad_tests::wait::{SOON, pause};
+use hexad_testing::wait::{SOON, pause};
 
 use super::*;
 use crate::fleet::PendingChange;

@@ -219,7 +219,7 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
-    use hexad_tests::wait::{SOON, accept, join};
+    use hexad_testing::wait::{SOON, accept, join};
 
     #[test]
     fn a_read_is_sent_again_after_a_lost_connection() {

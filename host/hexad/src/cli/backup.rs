@@ -85,7 +85,7 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
-    use hexad_tests::wait::{accept, join};
+    use hexad_testing::wait::{accept, join};
 
     #[test]
     fn the_host_of_a_store_on_postgres_is_asked_in_vain() {

@@ -80,7 +80,7 @@ mod tests {
     use std::sync::mpsc::{self, RecvTimeoutError};
 
     use super::*;
-    use hexad_tests::wait::SOON;
+    use hexad_testing::wait::SOON;
 
     #[test]
     fn requests_during_the_work_repeat_it_once() {

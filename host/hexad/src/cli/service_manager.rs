@@ -56,7 +56,7 @@ fn send(message: &str, socket: &OsStr) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hexad_tests::wait::SOON;
+    use hexad_testing::wait::SOON;
 
     #[test]
     fn a_service_manager_that_does_not_read_is_not_waited_for() {

@@ -110,8 +110,8 @@ mod tests {
 
     use super::*;
     use hexad_limits::concurrency_limit::HOST;
-    use hexad_tests::wait::{SOON, wait_until};
-    use hexad_tests::wait_async::next_turn;
+    use hexad_testing::wait::{SOON, wait_until};
+    use hexad_testing::wait_async::next_turn;
 
     #[tokio::test]
     async fn a_caller_waits_no_longer_because_the_limits_are_replaced() {

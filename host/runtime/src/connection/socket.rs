@@ -250,8 +250,8 @@ mod tests {
 
     use super::*;
     use hexad_limits::read_bounds::begin_turn;
-    use hexad_tests::wait::{SOON, join};
-    use hexad_tests::wait_async::wait_until_async;
+    use hexad_testing::wait::{SOON, join};
+    use hexad_testing::wait_async::wait_until_async;
 
     /// A reader like TLS, which reads as long as the socket has bytes.
     #[tokio::test]

@@ -80,7 +80,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
-    use hexad_tests::wait::{SOON, wait_until};
+    use hexad_testing::wait::{SOON, wait_until};
 
     const MIB: usize = 1 << 20;
 

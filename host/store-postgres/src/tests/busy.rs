@@ -3,8 +3,8 @@
 use std::pin::pin;
 use std::time::Instant;
 
-use hexad_tests::wait::{BETWEEN_LOOKS, wait_until};
-use hexad_tests::wait_async::within_async;
+use hexad_testing::wait::{BETWEEN_LOOKS, wait_until};
+use hexad_testing::wait_async::within_async;
 
 use super::*;
 

@@ -1,7 +1,7 @@
 //! Faults of the tables that a host finds when it connects again.
 
 use hexad_store::StoreProblem;
-use hexad_tests::wait::wait_until;
+use hexad_testing::wait::wait_until;
 
 use super::unusable::host;
 use super::*;

@@ -1,6 +1,6 @@
 //! Servers that must prove their names.
 
-use hexad_tests::wait::wait_for_ok;
+use hexad_testing::wait::wait_for_ok;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedKey, IsCa, KeyPair};
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hexad_tests::wait;
+use hexad_testing::wait;
 
 use crate::sql;
 use crate::tests::{Proxy, Server};

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 
-use hexad_tests::wait::join;
+use hexad_testing::wait::join;
 
 use super::*;
 

@@ -1,7 +1,7 @@
 //! Other programs that use, lock or remove the files of a store.
 
-use hexad_tests::wait::SOON;
-use hexad_tests::wait_async::wait_until_async;
+use hexad_testing::wait::SOON;
+use hexad_testing::wait_async::wait_until_async;
 
 use super::*;
 

@@ -1,4 +1,4 @@
-use hexad_tests::wait::{SOON, join, wait_for};
+use hexad_testing::wait::{SOON, join, wait_for};
 
 use super::*;
 

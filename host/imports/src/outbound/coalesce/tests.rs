@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hexad_tests::wait_async::next_turn;
+use hexad_testing::wait_async::next_turn;
 use http_body_util::StreamBody;
 use tokio::sync::{Notify, mpsc, oneshot};
 

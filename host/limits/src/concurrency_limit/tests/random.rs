@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fastrand::Rng;
-use hexad_tests::wait::SOON;
-use hexad_tests::wait_async::{next_turn, within_async};
+use hexad_testing::wait::SOON;
+use hexad_testing::wait_async::{next_turn, within_async};
 
 use super::*;
 
