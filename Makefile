@@ -67,6 +67,7 @@ PROFILE = host/profile/rustc-$(RUSTC_RELEASE)-$(RUSTC_HOST).profdata
 PROFILE_COPY = $(if $(wildcard $(PROFILE)),$(abspath $(TARGET))/profile-$(shell sha256sum $(PROFILE) | cut -c 1-16).profdata)
 USE_PROFILE = $(if $(PROFILE_COPY),-Cprofile-use=$(PROFILE_COPY) -Cllvm-args=-no-pgo-warn-mismatch)
 COUNTED = $(abspath $(TARGET))/counted
+PROFDATA = $$(rustc --print target-libdir)/../bin/llvm-profdata
 SHIPPED = $(TARGET)/dist/hexad
 
 # Its symbols are beside it, where debuggers look for them.
@@ -81,8 +82,9 @@ profile: components fixtures $(if $(filter no,$(POSTGRES)),,postgres) ## Count h
 	  cargo build --locked --profile dist --target-dir $(COUNTED) --bin hexad
 	rm -rf $(COUNTED)/counts
 	HEXAD_PROGRAM=$(COUNTED)/dist/hexad HEXAD_POSTGRES=$(POSTGRES) $(BENCH) --bench hexad -- --train
-	@mkdir -p host/profile && rm -f host/profile/*-$(RUSTC_HOST).profdata
-	$$(rustc --print target-libdir)/../bin/llvm-profdata merge --sparse -o $(PROFILE) $(COUNTED)/counts/*.profraw
+	@mkdir -p host/profile && rm -f host/profile/*-$(RUSTC_HOST).*
+	$(PROFDATA) merge --sparse -o $(PROFILE) $(COUNTED)/counts/*.profraw
+	$(PROFDATA) show --topn=3000 $(PROFILE) | grep -oE '_ZN[^,]*hexad_[^,]*' > $(PROFILE:.profdata=.functions)
 
 fixtures: toolchain ## Build the guests that the host's own tests run, into dist/fixtures/
 	cargo build --locked --profile component --target $(WASM) $(FIXTURES:%=-p %)

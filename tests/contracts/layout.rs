@@ -2,6 +2,8 @@
 
 use super::{areas, manifest, rust_files};
 use hexad_tests::server::root;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 #[test]
 fn an_areas_name_is_its_folder_its_contract_and_its_component() {
@@ -45,12 +47,71 @@ fn only_the_module_route_has_urls() {
     }
 }
 
-/// The file's name is as in the Makefile. Without the file, the build succeeds, but the program is slower.
-#[test]
-fn there_is_a_profile_of_the_program_for_its_compiler() {
+/// The path of the profile of the program for its compiler, as in the Makefile, with another ending.
+fn profile(ending: &str) -> PathBuf {
     let text = std::fs::read_to_string(root().join("rust-toolchain.toml")).expect("readable");
     let toolchain: toml::Table = toml::from_str(&text).expect("TOML");
     let version = toolchain["toolchain"]["channel"].as_str().expect("a version");
-    let path = root().join(format!("host/profile/rustc-{version}-x86_64-unknown-linux-gnu.profdata"));
+    root().join(format!("host/profile/rustc-{version}-x86_64-unknown-linux-gnu.{ending}"))
+}
+
+/// Without the file, the build succeeds, but the program is slower.
+#[test]
+fn there_is_a_profile_of_the_program_for_its_compiler() {
+    let path = profile("profdata");
     assert!(path.is_file(), "{} is missing; `make profile` makes it", path.display());
+}
+
+/// The crate and the name of the function of a mangled symbol. `None` for an instance of a function of another crate.
+fn function(symbol: &str) -> Option<(String, String)> {
+    let mut rest = symbol.strip_prefix("_ZN")?;
+    let mut parts = Vec::new();
+    while let Some(digits) = rest.find(|c: char| !c.is_ascii_digit()).filter(|digits| *digits > 0) {
+        let length: usize = rest.get(..digits)?.parse().ok()?;
+        parts.push(rest.get(digits..digits + length)?);
+        rest = rest.get(digits + length..)?;
+    }
+    // The last part is a hash. `$` is in closures and in the types of implementations.
+    let name = parts.iter().rev().skip(1).find(|part| !part.contains('$'))?;
+    let first = parts.first()?.trim_start_matches("_$LT$");
+    let krate = first.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next()?.strip_prefix("hexad_")?;
+    Some((krate.replace('_', "-"), (*name).to_owned()))
+}
+
+#[test]
+fn functions_are_read_of_symbols() {
+    let read = |symbol: &str| function(symbol).map(|(krate, name)| format!("{krate} {name}"));
+    let plain = "_ZN10hexad_http14response_cache13ResponseCache7look_up17h03edf5665df2d5bbE";
+    assert_eq!(read(plain).as_deref(), Some("http look_up"));
+    let of_trait = "_ZN60_$LT$hexad_store_sqlite..Shard$u20$as$u20$hexad_store..Backend$GT$3get17h0123456789abcdefE";
+    assert_eq!(read(of_trait).as_deref(), Some("store-sqlite get"));
+    assert_eq!(read("_ZN4http3uri4path12PathAndQuery11from_shared17heb3007fb649b3f18E"), None);
+}
+
+/// The compiler finds the counts of a function by its crate and its name.
+#[test]
+fn the_profile_knows_the_functions_that_run_most() {
+    let path = profile("functions");
+    let text =
+        std::fs::read_to_string(&path).unwrap_or_else(|why| panic!("{}: {why}; run `make profile`", path.display()));
+    let functions: Vec<_> = text.lines().filter_map(function).take(200).collect();
+    assert!(functions.len() >= 100, "{} names {} functions of the host", path.display(), functions.len());
+    let mut sources: BTreeMap<String, String> = BTreeMap::new();
+    let lost: Vec<String> = functions
+        .iter()
+        .filter(|(krate, name)| {
+            let source = sources.entry(krate.clone()).or_insert_with(|| {
+                let folder = root().join("host").join(krate).join("src");
+                let files = if folder.is_dir() { rust_files(&folder) } else { Vec::new() };
+                files.iter().map(|file| std::fs::read_to_string(file).expect("readable")).collect()
+            });
+            !["(", "<"].iter().any(|next| source.contains(&format!("fn {name}{next}")))
+        })
+        .map(|(krate, name)| format!("{krate}: {name}"))
+        .collect();
+    assert!(
+        lost.len() * 5 <= functions.len(),
+        "of {} functions that run most, the host has these no more; run `make profile`: {lost:?}",
+        functions.len()
+    );
 }
