@@ -1,9 +1,10 @@
 //! The layout: an area has one name everywhere, and every area has the same modules. The compiler has its profile.
 
+use super::waits::MODULES;
 use super::{areas, manifest, rust_files};
 use hexad_tests::server::root;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[test]
 fn an_areas_name_is_its_folder_its_contract_and_its_component() {
@@ -45,6 +46,58 @@ fn only_the_module_route_has_urls() {
             }
         }
     }
+}
+
+/// The most lines of a function that ships.
+const MAX_FUNCTION: usize = 70;
+
+/// The functions of a source that are too long: their names and their lines. rustfmt has indented them, so that a
+/// function ends where a line is its indentation and a brace.
+fn long_functions(text: &str) -> Vec<(String, usize)> {
+    let lines: Vec<&str> = text.lines().take_while(|line| line.trim() != "#[cfg(test)]").collect();
+    let mut found = Vec::new();
+    for (start, line) in lines.iter().enumerate() {
+        let code = line.trim_start();
+        let words = code
+            .split(' ')
+            .take_while(|word| !word.contains("fn"))
+            .all(|word| ["pub", "const", "async", "unsafe", "extern"].contains(&word) || word.starts_with("pub("));
+        let name = code.split("fn ").nth(1).filter(|_| words && !code.starts_with("//"));
+        let Some(name) = name.and_then(|rest| rest.split(['(', '<']).next()) else { continue };
+        let end = format!("{}}}", " ".repeat(line.len() - code.len()));
+        let rest = lines.get(start..).unwrap_or_default();
+        let length = rest.iter().position(|line| *line == end || (line.ends_with(';') && rest[0] == *line));
+        let length = length.map_or(0, |length| length + 1);
+        if length > MAX_FUNCTION {
+            found.push((name.to_owned(), length));
+        }
+    }
+    found
+}
+
+#[test]
+fn functions_fit_on_a_page() {
+    let is_test = |path: &Path| path.with_extension("").iter().any(|part| MODULES.iter().any(|name| part == *name));
+    let mut found = Vec::new();
+    for path in ["components", "forge", "host", "widgets"].iter().flat_map(|folder| rust_files(&root().join(folder))) {
+        let is_fixture = path.starts_with(root().join("host/fixtures"));
+        if !is_test(&path) && !is_fixture {
+            let text = std::fs::read_to_string(&path).expect("readable");
+            let long = long_functions(&text).into_iter();
+            found.extend(long.map(|(name, lines)| format!("{}: {name} has {lines} lines", path.display())));
+        }
+    }
+    assert!(found.is_empty(), "functions of more than {MAX_FUNCTION} lines:\n{}", found.join("\n"));
+}
+
+#[test]
+fn long_functions_are_found() {
+    let body = "        x();\n".repeat(MAX_FUNCTION - 1);
+    let text = format!(
+        "impl A {{\n    pub async fn long<T>() {{\n{body}    }}\n\n    fn short() {{\n        y();\n    }}\n}}\n"
+    );
+    assert_eq!(long_functions(&text), [("long".to_owned(), MAX_FUNCTION + 1)]);
+    assert_eq!(long_functions(&format!("trait A {{\n    fn a();\n}}\n#[cfg(test)]\n{text}")), []);
 }
 
 /// The path of the profile of the program for its compiler, as in the Makefile, with another ending.
