@@ -233,14 +233,10 @@ mod tests {
 
     #[test]
     fn pairing_fills_the_missing_key_only() {
-        assert_eq!(
-            Error::forbidden().paired().to_json(),
-            json!({"message": "403 Forbidden", "error": "403 Forbidden"})
-        );
-        assert_eq!(
-            Error::validation("x is missing").paired().to_json(),
-            json!({"message": "x is missing", "error": "x is missing"})
-        );
+        let expected = json!({"message": "403 Forbidden", "error": "403 Forbidden"});
+        assert_eq!(Error::forbidden().paired().to_json(), expected);
+        let expected = json!({"message": "x is missing", "error": "x is missing"});
+        assert_eq!(Error::validation("x is missing").paired().to_json(), expected);
         let pair = Error::pair(StatusCode::NOT_FOUND, "404 Package Not Found", "Package not found");
         assert_eq!(pair.clone().paired(), pair);
         let paired = Error::too_many_requests("x_rate_limit", 7).paired().to_json();

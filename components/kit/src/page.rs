@@ -120,13 +120,11 @@ mod tests {
         assert_eq!(headers["x-total"], "35");
         assert_eq!(headers["x-total-pages"], "4");
         assert_eq!((&headers["x-prev-page"], &headers["x-next-page"]), (&"1".parse().unwrap(), &"3".parse().unwrap()));
-        assert_eq!(
-            headers["link"],
-            "<http://h/api?page=1&per_page=10&search=a+b>; rel=\"prev\", \
-             <http://h/api?page=3&per_page=10&search=a+b>; rel=\"next\", \
-             <http://h/api?page=1&per_page=10&search=a+b>; rel=\"first\", \
-             <http://h/api?page=4&per_page=10&search=a+b>; rel=\"last\""
-        );
+        let expected = "<http://h/api?page=1&per_page=10&search=a+b>; rel=\"prev\", \
+         <http://h/api?page=3&per_page=10&search=a+b>; rel=\"next\", \
+         <http://h/api?page=1&per_page=10&search=a+b>; rel=\"first\", \
+         <http://h/api?page=4&per_page=10&search=a+b>; rel=\"last\"";
+        assert_eq!(headers["link"], expected);
     }
 
     #[test]

@@ -441,9 +441,7 @@ mod tests {
         checks.required("q");
         checks.exclusive(&["x", "y", "z"]);
         let error = checks.finish().unwrap_err();
-        assert_eq!(
-            error.to_json(),
-            json!({"error": "i is invalid, b is invalid, d is invalid, s does not have a valid value, q is missing, x, y are mutually exclusive"})
-        );
+        let expected = json!({"error": "i is invalid, b is invalid, d is invalid, s does not have a valid value, q is missing, x, y are mutually exclusive"});
+        assert_eq!(error.to_json(), expected);
     }
 }

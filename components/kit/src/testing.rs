@@ -2,9 +2,11 @@
 
 mod counting;
 mod simulation;
+mod watched;
 
 pub use counting::CountingStore;
 pub use simulation::{Behaviour, Simulation};
+pub use watched::WatchedStore;
 
 use crate::blob::BlobCache;
 use crate::clock::Timestamp;
