@@ -80,8 +80,8 @@ pub mod seal;
 pub mod service_url;
 pub mod setting;
 mod store;
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod token;
 pub mod user;
 

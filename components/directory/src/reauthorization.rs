@@ -52,7 +52,7 @@ impl AdminRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{fill, issue, new_token};
+    use crate::testing::{fill, issue, issue_to, new_token};
     use crate::token::{self, Fingerprint, Subject};
     use bytes::Bytes;
     use http::Method;
@@ -74,7 +74,7 @@ mod tests {
     fn forge() -> Env {
         let env = env(MemoryStore::default(), &[]);
         fill(&env);
-        issue(&env, "t", new_token(Subject::User(1), &["api"]));
+        issue_to(&env, "t", 1, &["api"]);
         env
     }
 

@@ -212,38 +212,26 @@ mod tests {
     use crate::caller::{AcceptedTokens, authenticate};
     use crate::catalog;
     use crate::catalog::changes::Changes;
-    use crate::catalog::intent_log::IntentLog;
-    use crate::dependents;
     use crate::member::Source;
     use crate::project::{FeatureAccess, NewProject};
-    use crate::testing::{fill, issue, join, new_group, new_project, new_token, new_user, set_membership};
+    use crate::testing::*;
     use crate::token::Subject;
     use crate::user::{self, NewUser, UserState};
-    use http::Method;
+    use kit::Timestamp;
     use kit::blob::BlobCache;
     use kit::testing::{FailingStore, MemoryStore, NOW, env};
-    use kit::{Request, Timestamp};
-
-    /// Changes records as an import does.
-    fn import(env: &Env, changes: impl FnOnce(&mut Changes), write: impl FnOnce()) {
-        let mut changed = Changes::default();
-        changes(&mut changed);
-        let log = IntentLog::begin(env, changed).unwrap();
-        write();
-        log.commit(env).unwrap();
-    }
 
     fn forge() -> (MemoryStore, Env) {
         let store = MemoryStore::default();
         let env = env(store.clone(), &[]);
         fill(&env);
         join(&env, 3, Source::Group(10), Role::Developer);
-        issue(&env, "t", new_token(Subject::User(3), &["api"]));
+        issue_to(&env, "t", 3, &["api"]);
         let all = |changes: &mut Changes| {
             changes.group(10);
             changes.project(100);
         };
-        import(&env, all, || ());
+        change(&env, all, || ());
         (store, env)
     }
 
@@ -251,8 +239,7 @@ mod tests {
     fn role(env: &Env, reads: u64, store: &MemoryStore) -> Result<Role, u16> {
         let counted = Env { store: Rc::new(FailingStore::after(reads, store.clone())), ..env.clone() };
         let cached = attach(&counted).unwrap();
-        let mut request = Request::new(Method::GET, "/");
-        request.headers.insert("authorization", "Bearer t".parse().unwrap());
+        let request = request("authorization", "Bearer t");
         let caller = authenticate(&cached, &request, AcceptedTokens::Registry).map_err(|e| e.status.as_u16())?;
         let project = project::by_id(&cached, 101).unwrap().unwrap();
         Ok(access::project_role(&cached, &caller, &project).unwrap())
@@ -270,19 +257,11 @@ mod tests {
         let (store, env) = forge();
         let now = |env: &Env| role(env, 100, &store);
         assert_eq!(now(&env), Ok(Role::Developer));
-        import(
-            &env,
-            |changes| changes.member(Source::Group(10), 3),
-            || set_membership(&env, 3, Source::Group(10), None),
-        );
+        list_member(&env, 3, Source::Group(10), None);
         assert_eq!(now(&env), Ok(Role::None), "a removed member");
-        import(
-            &env,
-            |changes| changes.user(3, None),
-            || user::save(&env, NewUser { state: UserState::Blocked, ..new_user(3, "bob") }).unwrap(),
-        );
+        list_user(&env, NewUser { state: UserState::Blocked, ..new_user(3, "bob") });
         assert_eq!(now(&env), Err(403), "a blocked user");
-        import(&env, |changes| changes.user(3, None), || user::save(&env, new_user(3, "bob")).unwrap());
+        list_user(&env, new_user(3, "bob"));
         assert_eq!(now(&env), Ok(Role::None));
         let mut revoked = new_token(Subject::User(3), &["api"]);
         revoked.revoked = true;
@@ -297,7 +276,7 @@ mod tests {
         let registry = || project::by_id(&attach(&env).unwrap(), 101).unwrap().unwrap().registry;
         assert_eq!(registry(), FeatureAccess::Enabled);
         let closed = NewProject { registry: FeatureAccess::Disabled, ..new_project(101, "Engine", 11) };
-        import(&env, |changes| changes.project(101), || project::save(&env, closed).unwrap());
+        list_project(&env, closed);
         assert_eq!(registry(), FeatureAccess::Disabled);
     }
 
@@ -313,11 +292,7 @@ mod tests {
         };
         let first = find(100);
         assert!(Rc::ptr_eq(&first, &find(1)), "the root alone is read");
-        import(
-            &env,
-            |changes| changes.group(10),
-            || dependents::save_group(&env, new_group(10, "renamed", None)).unwrap(),
-        );
+        list_group(&env, new_group(10, "renamed", None));
         let renamed = find(100);
         assert!(first.full_path() != renamed.full_path(), "{} {}", first.full_path(), renamed.full_path());
     }
@@ -328,8 +303,7 @@ mod tests {
         let began = attach(&env).unwrap();
         let state = |env: &Env| user::by_id(env, 3).unwrap().unwrap().state;
         assert_eq!(state(&began), UserState::Active);
-        let block = || user::save(&env, NewUser { state: UserState::Blocked, ..new_user(3, "bob") }).unwrap();
-        import(&env, |changes| changes.user(3, None), block);
+        list_user(&env, NewUser { state: UserState::Blocked, ..new_user(3, "bob") });
         assert_eq!((state(&began), state(&renew(&began).unwrap())), (UserState::Active, UserState::Blocked));
         let moment = Timestamp::from_millis(NOW.millis() + 5);
         let late = Env { clock: Rc::new(moment), ..began };
@@ -343,9 +317,7 @@ mod tests {
         let slow = attach(&env).unwrap();
         let rename = |path: &str, after: i64| {
             let now = Timestamp::from_millis(NOW.millis() + after);
-            let env = Env { now, clock: Rc::new(now), ..env.clone() };
-            let write = || project::save(&env, new_project(100, path, 10)).unwrap();
-            import(&env, |changes| changes.project(100), write);
+            list_project(&Env { now, clock: Rc::new(now), ..env.clone() }, new_project(100, path, 10));
         };
         rename("one", 0);
         // A batch sets the retirement time of the blobs that the previous batch retired. A batch after the retention

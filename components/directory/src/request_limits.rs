@@ -86,8 +86,7 @@ pub fn check_anonymous_rows(env: &Env, request: &Request, caller: &Caller, rows:
 mod tests {
     use super::*;
     use crate::caller::{AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, authenticate};
-    use crate::testing::{fill, issue, new_token};
-    use crate::token::Subject;
+    use crate::testing::{fill, issue_to};
     use http::Method;
     use kit::testing::{FailingStore, MemoryStore};
     use std::rc::Rc;
@@ -96,7 +95,7 @@ mod tests {
         let env = kit::testing::env(MemoryStore::default(), variables);
         fill(&env);
         for (token, user_id) in [("pat", 2), ("second", 2), ("bob", 3)] {
-            issue(&env, token, new_token(Subject::User(user_id), &["api"]));
+            issue_to(&env, token, user_id, &["api"]);
         }
         env
     }

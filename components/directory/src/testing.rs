@@ -1,4 +1,4 @@
-//! A small data set for tests:
+//! A small data set for tests, and builders of records:
 //!
 //! ```text
 //! users     1 root (administrator)   2 alice   3 bob   4 eve (external)
@@ -7,15 +7,20 @@
 //!           103 bob/notes (private)
 //! ```
 
+#![allow(clippy::unwrap_used, reason = "only tests use it")]
+
 use crate::access::Role;
+use crate::catalog::changes::Changes;
+use crate::catalog::intent_log::IntentLog;
 use crate::dependents;
 use crate::member::{self, Membership, Source};
 use crate::namespace::{Details, NewGroup, Visibility};
 use crate::project::{self, Analytics, FeatureAccess, JobTokenScope, NewProject};
 use crate::token::{self, Fingerprint, Subject, Token};
 use crate::user::{self, NewUser, UserState};
-use kit::Env;
+use http::Method;
 use kit::testing::{MemoryStore, env};
+use kit::{Env, Request};
 
 pub fn forge() -> Env {
     let env = env(MemoryStore::default(), &[("bootstrap_admin_token", "bootstrap-secret")]);
@@ -95,6 +100,60 @@ pub fn new_project(id: u64, path: &str, namespace_id: u64) -> NewProject {
     }
 }
 
+/// Announces changes of records.
+pub fn begin(env: &Env, name: impl FnOnce(&mut Changes)) -> IntentLog {
+    let mut changes = Changes::default();
+    name(&mut changes);
+    IntentLog::begin(env, changes).unwrap()
+}
+
+/// Changes records as an import does, with the catalog.
+pub fn change(env: &Env, name: impl FnOnce(&mut Changes), records: impl FnOnce()) {
+    let intent_log = begin(env, name);
+    records();
+    intent_log.commit(env).unwrap();
+}
+
+/// Lists all records of the small data set in the catalog.
+pub fn list_all(env: &Env) {
+    let name = |changes: &mut Changes| {
+        (1..=4).for_each(|id| changes.user(id, None));
+        (10..=12).for_each(|id| changes.group(id));
+        (100..=103).for_each(|id| changes.project(id));
+    };
+    change(env, name, || ());
+}
+
+/// A request with a header.
+pub fn request(header: &'static str, value: &str) -> Request {
+    let mut request = Request::new(Method::GET, "/");
+    request.headers.insert(header, value.parse().unwrap());
+    request
+}
+
+/// Saves a user, and lists them in the catalog.
+pub fn list_user(env: &Env, new: NewUser) {
+    let id = new.id;
+    change(env, |changes| changes.user(id, None), || user::save(env, new).unwrap());
+}
+
+/// Saves a group, and lists it in the catalog.
+pub fn list_group(env: &Env, new: NewGroup) {
+    let id = new.id;
+    change(env, |changes| changes.group(id), || dependents::save_group(env, new).unwrap());
+}
+
+/// Saves a project, and lists it in the catalog.
+pub fn list_project(env: &Env, new: NewProject) {
+    let id = new.id;
+    change(env, |changes| changes.project(id), || project::save(env, new).unwrap());
+}
+
+/// Saves a membership, and lists it in the catalog.
+pub fn list_member(env: &Env, user_id: u64, source: Source, membership: Option<Membership>) {
+    change(env, |changes| changes.member(source, user_id), || set_membership(env, user_id, source, membership));
+}
+
 pub fn join(env: &Env, user_id: u64, source: Source, role: Role) {
     set_membership(env, user_id, source, Some(Membership { role, expires_at: None }));
 }
@@ -106,6 +165,11 @@ pub fn set_membership(env: &Env, user_id: u64, source: Source, membership: Optio
 pub fn new_token(subject: Subject, scopes: &[&str]) -> Token {
     let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
     Token { subject, name: "test".into(), scopes, expires_at: None, revoked: false }
+}
+
+/// Issues a token of a user, whose text is `text`.
+pub fn issue_to(env: &Env, text: &str, user_id: u64, scopes: &[&str]) {
+    issue(env, text, new_token(Subject::User(user_id), scopes));
 }
 
 pub fn issue(env: &Env, text: &str, token: Token) {

@@ -90,22 +90,11 @@ mod tests {
     #[test]
     fn every_field_is_shown() {
         let json = serde_json::to_value(entity(&named("sign_up_experiment_percentage"), None)).unwrap();
-        assert_eq!(
-            json,
-            json!({
-                "key": "sign_up",
-                "definition": {
-                    "name": "sign_up_experiment_percentage",
-                    "introduced_by_url": "https://forge.test/1",
-                    "rollout_issue_url": null,
-                    "milestone": "16.2",
-                    "type": "experiment",
-                    "group": "group::activation",
-                    "default_enabled": false,
-                },
-                "current_status": {"state": "off", "gates": [{"key": "boolean", "value": false}]},
-            })
-        );
+        let expected = json!({"key": "sign_up", "definition": {"name": "sign_up_experiment_percentage",
+            "introduced_by_url": "https://forge.test/1", "rollout_issue_url": null, "milestone": "16.2",
+            "type": "experiment", "group": "group::activation", "default_enabled": false},
+            "current_status": {"state": "off", "gates": [{"key": "boolean", "value": false}]}});
+        assert_eq!(json, expected);
     }
 
     #[test]
@@ -118,18 +107,13 @@ mod tests {
     #[test]
     fn states_and_gates() {
         let boolean = |value: bool| json!({"key": "boolean", "value": value});
-        assert_eq!(
-            status(FeatureGates { boolean: true, ..FeatureGates::default() }),
-            json!({"state": "on", "gates": [boolean(true)]})
-        );
-        assert_eq!(
-            status(FeatureGates { percentage_of_actors: 100, ..FeatureGates::default() }),
-            json!({"state": "conditional", "gates": [boolean(false), {"key": "percentage_of_actors", "value": 100}]})
-        );
-        assert_eq!(
-            status(FeatureGates { percentage_of_time: 100, ..FeatureGates::default() }),
-            json!({"state": "on", "gates": [boolean(false), {"key": "percentage_of_time", "value": 100}]})
-        );
+        let expected = json!({"state": "on", "gates": [boolean(true)]});
+        assert_eq!(status(FeatureGates { boolean: true, ..FeatureGates::default() }), expected);
+        let expected =
+            json!({"state": "conditional", "gates": [boolean(false), {"key": "percentage_of_actors", "value": 100}]});
+        assert_eq!(status(FeatureGates { percentage_of_actors: 100, ..FeatureGates::default() }), expected);
+        let expected = json!({"state": "on", "gates": [boolean(false), {"key": "percentage_of_time", "value": 100}]});
+        assert_eq!(status(FeatureGates { percentage_of_time: 100, ..FeatureGates::default() }), expected);
         let all = FeatureGates {
             boolean: false,
             actors: ["User:1".to_owned()].into(),
@@ -137,15 +121,13 @@ mod tests {
             percentage_of_time: 99,
             groups: ["staff".to_owned()].into(),
         };
-        assert_eq!(
-            status(all),
-            json!({"state": "conditional", "gates": [
-                boolean(false),
-                {"key": "actors", "value": ["User:1"]},
-                {"key": "percentage_of_actors", "value": 1},
-                {"key": "percentage_of_time", "value": 99},
-                {"key": "groups", "value": ["staff"]},
-            ]})
-        );
+        let expected = json!({"state": "conditional", "gates": [
+            boolean(false),
+            {"key": "actors", "value": ["User:1"]},
+            {"key": "percentage_of_actors", "value": 1},
+            {"key": "percentage_of_time", "value": 99},
+            {"key": "groups", "value": ["staff"]},
+        ]});
+        assert_eq!(status(all), expected);
     }
 }

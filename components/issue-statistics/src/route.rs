@@ -67,14 +67,9 @@ mod tests {
         assert_eq!(answer(Method::GET, "/api/v4/projects/a%2Fb.c/issues_statistics"), r#"Count(Project("a/b.c"))"#);
         assert_eq!(answer(Method::POST, "/api/v4/import/issues"), "Import");
         assert_eq!(answer(Method::POST, "/api/v4/maintenance/issue-statistics/gc"), "Maintain(CollectGarbage)");
-        for path in [
-            "/api/v4",
-            "/api/v4/issues_statistics/",
-            "/api/v4/projects//issues_statistics",
-            "/api/v4/projects/a/b/issues_statistics",
-            "/api/v4/projects/%ff/issues_statistics",
-            "/api/v4/import/directory",
-        ] {
+        let paths = "/api/v4 /api/v4/issues_statistics/ /api/v4/projects//issues_statistics \
+            /api/v4/projects/a/b/issues_statistics /api/v4/projects/%ff/issues_statistics /api/v4/import/directory";
+        for path in paths.split(' ') {
             assert_eq!(answer(Method::GET, path), r#"404 {"error":"404 Not Found"}"#, "{path}");
         }
         for path in ["issues_statistics", "groups/7/issues_statistics", "projects/7/issues_statistics"] {

@@ -132,19 +132,11 @@ mod tests {
             assert_eq!(answer(Method::GET, &format!("/api/v4/{path}")), route);
         }
         assert_eq!(answer(Method::GET, "/api/v4/metadata"), "Version");
-        for path in [
-            "/api/v4/users/alice",
-            "/api/v4/projects/a/b",
-            "/api/v4/projects/1/members/mia",
-            "/api/v4/projects/1/members/all/7/x",
-            "/api/v4/namespaces/",
-            "/api/v4/namespaces/a/b",
-            "/api/v4/namespaces/a%2Fb/exists",
-            "/api/v4/namespaces/a/b/exists",
-            "/api/v4/namespaces//exists",
-            "/api/v4/namespace",
-            "/api/v4",
-        ] {
+        let paths = "/api/v4/users/alice /api/v4/projects/a/b /api/v4/projects/1/members/mia \
+            /api/v4/projects/1/members/all/7/x /api/v4/namespaces/ /api/v4/namespaces/a/b \
+            /api/v4/namespaces/a%2Fb/exists /api/v4/namespaces/a/b/exists /api/v4/namespaces//exists \
+            /api/v4/namespace /api/v4";
+        for path in paths.split(' ') {
             assert_eq!(answer(Method::GET, path), r#"404 {"error":"404 Not Found"}"#, "{path}");
         }
         assert_eq!(answer(Method::POST, "/api/v4/namespaces"), r#"405 {"error":"405 Not Allowed"}"#);

@@ -136,10 +136,8 @@ mod tests {
     #[test]
     fn queries_to_be_blended_are_a_list() {
         let list = r#"[ {"limit": 1.50}, {} ]"#;
-        assert_eq!(
-            put(read("/", &format!(r#"{{"query":{list}}}"#)).unwrap()),
-            format!(r#"{{"query":{list},"queryType":"multi"}}"#)
-        );
+        let expected = format!(r#"{{"query":{list},"queryType":"multi"}}"#);
+        assert_eq!(put(read("/", &format!(r#"{{"query":{list}}}"#)).unwrap()), expected);
     }
 
     #[test]
@@ -149,14 +147,10 @@ mod tests {
             read.map(|query| (put(query.clone()), query.include_token)).map_err(|error| error.to_json())
         };
         let encoded = "%7B%20%22limit%22%3A%201.50%7D";
-        assert_eq!(
-            get(&format!("/?query={encoded}&queryType=a&include_token=1")),
-            Ok((r#"{"query":{ "limit": 1.50},"queryType":"a"}"#.to_owned(), true))
-        );
-        assert_eq!(
-            get(&format!("/?query=%5B{encoded}%5D")),
-            Ok((r#"{"query":[{ "limit": 1.50}],"queryType":"multi"}"#.to_owned(), false))
-        );
+        let expected = Ok((r#"{"query":{ "limit": 1.50},"queryType":"a"}"#.to_owned(), true));
+        assert_eq!(get(&format!("/?query={encoded}&queryType=a&include_token=1")), expected);
+        let expected = Ok((r#"{"query":[{ "limit": 1.50}],"queryType":"multi"}"#.to_owned(), false));
+        assert_eq!(get(&format!("/?query=%5B{encoded}%5D")), expected);
         assert_eq!(get("/?queryType=multi"), Err(json!({"error": "query is missing"})));
         for bad in ["x", "%7B", "5", "%5B%5D", "", "%7B%7D%7B%7D"] {
             assert_eq!(get(&format!("/?query={bad}")), Err(json!({"error": "query is invalid"})), "{bad}");
@@ -200,10 +194,8 @@ mod tests {
             assert_eq!(error("/", &format!(r#"{{"query":{query}}}"#)), json!({"error": "query is invalid"}), "{query}");
         }
         assert_eq!(error("/?query=%7B%7D", ""), json!({"error": "query is invalid"}));
-        assert_eq!(
-            error("/", r#"{"queryType":[1],"include_token":"perhaps"}"#),
-            json!({"error": "query is missing, queryType is invalid, include_token is invalid"})
-        );
+        let expected = json!({"error": "query is missing, queryType is invalid, include_token is invalid"});
+        assert_eq!(error("/", r#"{"queryType":[1],"include_token":"perhaps"}"#), expected);
         for (target, body) in
             [("/?include_token[]=1", r#"{"query":{}}"#), ("/", r#"{"query":{},"include_token":[true]}"#)]
         {

@@ -101,12 +101,10 @@ mod tests {
         let key = "AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow";
         let header = "{\"typ\":\"JWT\",\r\n \"alg\":\"HS256\"}";
         let payload = "{\"iss\":\"joe\",\r\n \"exp\":1300819380,\r\n \"http://example.com/is_root\":true}";
-        assert_eq!(
-            sign(&URL_SAFE_NO_PAD.decode(key).unwrap(), header, payload),
-            "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.\
-             eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.\
-             dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
-        );
+        let expected = "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.\
+         eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.\
+         dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
+        assert_eq!(sign(&URL_SAFE_NO_PAD.decode(key).unwrap(), header, payload), expected);
     }
 
     #[test]
@@ -116,10 +114,8 @@ mod tests {
         let parts: Vec<&str> = token.split('.').collect();
         let decode = |part: &str| serde_json::from_slice::<Value>(&URL_SAFE_NO_PAD.decode(part).unwrap()).unwrap();
         assert_eq!(decode(parts[0]), json!({"alg": "HS256", "typ": "JWT"}));
-        assert_eq!(
-            decode(parts[1]),
-            json!({"iat": 1_790_000_000, "exp": 1_790_000_180, "appId": "gitlab_project_7", "gitlabToken": null, "iss": "forge.test"})
-        );
+        let expected = json!({"iat": 1_790_000_000, "exp": 1_790_000_180, "appId": "gitlab_project_7", "gitlabToken": null, "iss": "forge.test"});
+        assert_eq!(decode(parts[1]), expected);
         assert_eq!(parts.len(), 3);
     }
 

@@ -6,18 +6,14 @@ use crate::dependents;
 use crate::member::Membership;
 use crate::namespace::NewGroup;
 use crate::project::{JobTokenScope, NewProject};
-use crate::testing::{fill, forge, issue, join, new_group, new_project, new_token, new_user, set_membership};
+use crate::testing::*;
 use crate::token::Subject;
 use crate::user::NewUser;
-use http::Method;
-use kit::Request;
 use kit::testing::{MemoryStore, NOW};
 
 fn caller(env: &Env, subject: Subject) -> Caller {
     issue(env, "t", new_token(subject, &["api"]));
-    let mut request = Request::new(Method::GET, "/");
-    request.headers.insert("authorization", "Bearer t".parse().unwrap());
-    authenticate(env, &request, AcceptedTokens::Registry).unwrap()
+    authenticate(env, &request("authorization", "Bearer t"), AcceptedTokens::Registry).unwrap()
 }
 
 fn user(env: &Env, id: u64) -> Caller {
@@ -97,10 +93,8 @@ fn expired_and_minimal_memberships_give_no_rights() {
 fn an_invited_group_gives_its_members_at_most_the_role_of_the_invitation() {
     let env = forge();
     let share = |role| Share { group_id: 12, role, expires_at: None };
-    let share_core = |shares| {
-        let core = NewGroup { shares, ..new_group(11, "core", Some(10)) };
-        dependents::save_group(&env, core).unwrap();
-    };
+    let share_core =
+        |shares| dependents::save_group(&env, NewGroup { shares, ..new_group(11, "core", Some(10)) }).unwrap();
     join(&env, 2, Source::Group(12), Role::Developer);
     share_core(vec![share(Role::Reporter)]);
     assert_eq!(role_in(&env, &user(&env, 2), 101), Role::Reporter, "through a group above the project");

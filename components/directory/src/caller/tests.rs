@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{fill, forge, issue, new_token, new_user};
+use crate::testing::{fill, forge, issue, issue_to, new_token, new_user};
 use crate::user::NewUser;
 use kit::testing::{FailingStore, MemoryStore, NOW};
 
@@ -26,10 +26,10 @@ const UNAUTHORIZED: &str = r#"401 {"message":"401 Unauthorized"}"#;
 
 fn forge_with_tokens() -> Env {
     let env = forge();
-    issue(&env, "pat", new_token(Subject::User(2), &["api"]));
-    issue(&env, "bob", new_token(Subject::User(3), &["read_api"]));
-    issue(&env, "adm", new_token(Subject::User(1), &["api", "sudo"]));
-    issue(&env, "weak", new_token(Subject::User(1), &["api"]));
+    issue_to(&env, "pat", 2, &["api"]);
+    issue_to(&env, "bob", 3, &["read_api"]);
+    issue_to(&env, "adm", 1, &["api", "sudo"]);
+    issue_to(&env, "weak", 1, &["api"]);
     issue(&env, "dep", new_token(Subject::Deployment(Source::Group(10)), &["read_package_registry"]));
     issue(&env, "run", new_token(Subject::Job { user_id: 2, project_id: 100, running: true }, &[]));
     issue(&env, "fin", new_token(Subject::Job { user_id: 2, project_id: 100, running: false }, &[]));
@@ -115,15 +115,10 @@ fn the_first_credential_decides_even_if_it_is_invalid() {
     assert_eq!(describe(&env, AcceptedTokens::Api, &both[1..], "access_token=pat"), "bob");
     let bad_first = [("private-token", "nonsense"), ("authorization", "Bearer bob")];
     assert_eq!(describe(&env, AcceptedTokens::Api, &bad_first, ""), UNAUTHORIZED);
-    assert_eq!(
-        describe(&env, AcceptedTokens::Api, &[("private-token", "")], "access_token=pat"),
-        "Alice",
-        "empty is absent"
-    );
-    assert_eq!(
-        describe(&env, AcceptedTokens::Registry, &[("job-token", "run"), ("deploy-token", "dep")], ""),
-        "job of Alice in 100"
-    );
+    let found = describe(&env, AcceptedTokens::Api, &[("private-token", "")], "access_token=pat");
+    assert_eq!(found, "Alice", "empty is absent");
+    let found = describe(&env, AcceptedTokens::Registry, &[("job-token", "run"), ("deploy-token", "dep")], "");
+    assert_eq!(found, "job of Alice in 100");
 }
 
 #[test]
@@ -139,15 +134,11 @@ fn bytes_that_are_not_text_are_an_invalid_token() {
 fn expired_and_revoked_tokens_say_so() {
     let env = forge_with_tokens();
     issue(&env, "t", Token { expires_at: Some(NOW), ..new_token(Subject::User(2), &["api"]) });
-    assert_eq!(
-        describe(&env, AcceptedTokens::Api, &[("private-token", "t")], ""),
-        r#"401 {"error":"invalid_token","error_description":"Token is expired. You can either do re-authorization or token refresh."}"#
-    );
+    let expected = r#"401 {"error":"invalid_token","error_description":"Token is expired. You can either do re-authorization or token refresh."}"#;
+    assert_eq!(describe(&env, AcceptedTokens::Api, &[("private-token", "t")], ""), expected);
     issue(&env, "t", Token { revoked: true, ..new_token(Subject::User(2), &["api"]) });
-    assert_eq!(
-        describe(&env, AcceptedTokens::Api, &[("private-token", "t")], ""),
-        r#"401 {"error":"invalid_token","error_description":"Token was revoked. You have to re-authorize from the user."}"#
-    );
+    let expected = r#"401 {"error":"invalid_token","error_description":"Token was revoked. You have to re-authorize from the user."}"#;
+    assert_eq!(describe(&env, AcceptedTokens::Api, &[("private-token", "t")], ""), expected);
     token::save(&env, &Fingerprint::of(b"t"), None).unwrap();
     assert_eq!(describe(&env, AcceptedTokens::Api, &[("private-token", "t")], ""), UNAUTHORIZED);
 }
@@ -180,10 +171,8 @@ fn an_administrator_sends_requests_as_another_user() {
     assert_eq!(sudo("adm", "3"), "bob");
     assert_eq!(describe(&env, AcceptedTokens::Api, &[("private-token", "adm")], "sudo=bob"), "bob");
     assert_eq!(sudo("pat", "bob"), r#"403 {"message":"403 Forbidden - Must be admin to use sudo"}"#);
-    assert_eq!(
-        sudo("weak", "bob"),
-        r#"403 {"error":"insufficient_scope","error_description":"The request requires higher privileges than provided by the access token.","scope":"sudo"}"#
-    );
+    let expected = r#"403 {"error":"insufficient_scope","error_description":"The request requires higher privileges than provided by the access token.","scope":"sudo"}"#;
+    assert_eq!(sudo("weak", "bob"), expected);
     assert_eq!(sudo("adm", "123"), r#"404 {"message":"404 User with ID or username '123' Not Found"}"#);
     assert_eq!(sudo("adm", ""), "root", "an empty target is none");
     assert_eq!(describe(&env, AcceptedTokens::Api, &[("sudo", "bob")], ""), UNAUTHORIZED);
@@ -240,7 +229,7 @@ fn failing_storage_is_an_error_and_never_anonymous() {
         let store = MemoryStore::default();
         let env = kit::testing::env(store.clone(), &[]);
         fill(&env);
-        issue(&env, "pat", new_token(Subject::User(2), &["api"]));
+        issue_to(&env, "pat", 2, &["api"]);
         let failing = FailingStore::after(operations, store);
         let outcome = authenticate(
             &kit::testing::env(failing.clone(), &[]),
@@ -255,7 +244,7 @@ fn failing_storage_is_an_error_and_never_anonymous() {
 fn an_error_contains_neither_a_token_nor_its_fingerprint() {
     let store = MemoryStore::default();
     let env = kit::testing::env(store.clone(), &[]);
-    issue(&env, "1", new_token(Subject::User(2), &["api"]));
+    issue_to(&env, "1", 2, &["api"]);
     let key = store.keys().into_iter().find(|key| key.contains("/token/") && !key.ends_with("/init")).unwrap();
     kit::store::Store::set(&store, &key, b"{").unwrap();
     let error = authenticate(&env, &request(&[("private-token", "1")], ""), AcceptedTokens::Api).err().unwrap();
@@ -285,7 +274,7 @@ fn invalid_credentials_count_against_the_address_whatever_their_form() {
     ];
     for (accepted, guess) in guesses {
         let env = forge_with_tokens();
-        issue(&env, "a-token-that-cannot-be-guessed", new_token(Subject::User(2), &["api"]));
+        issue_to(&env, "a-token-that-cannot-be-guessed", 2, &["api"]);
         let ask = |env: &Env, address: &str, headers: &[(&str, &str)]| status(env, accepted, address, headers);
         let guess = |env: &Env, address: &str, n: u32| {
             let (name, value) = guess(n);
@@ -327,7 +316,7 @@ fn who_shares_an_address_with_guesses_goes_on() {
         fill(&env);
         let long = "a-token-that-cannot-be-guessed";
         for text in ["pat", "new", long] {
-            issue(&env, text, new_token(Subject::User(2), &["api"]));
+            issue_to(&env, text, 2, &["api"]);
         }
         let ask = |token: &str| {
             let instance_cache = if is_shared { env.instance_cache.clone() } else { Rc::default() };
@@ -360,7 +349,7 @@ fn a_valid_token_costs_two_operations_after_an_invalid_one() {
     let store = MemoryStore::default();
     let env = kit::testing::env(store.clone(), &[]);
     fill(&env);
-    issue(&env, "pat", new_token(Subject::User(2), &["api"]));
+    issue_to(&env, "pat", 2, &["api"]);
     assert_eq!(status(&env, AcceptedTokens::Api, "192.0.2.1:1", &[("private-token", "no")]), 401);
     for (operations, expected) in [(1, 500), (2, 200)] {
         let failing = Env { store: Rc::new(FailingStore::after(operations, store.clone())), ..env.clone() };

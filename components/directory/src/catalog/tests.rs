@@ -11,14 +11,12 @@ use crate::member::{self, Membership, Source};
 use crate::namespace::{NewGroup, Visibility};
 use crate::project::{self, FeatureAccess, NewProject};
 use crate::store::{self, Key};
-use crate::testing::{issue, new_group, new_project, new_token, new_user};
-use crate::token::Subject;
+use crate::testing::{self, issue_to, new_group, new_project, new_user};
 use crate::user::{self, NewUser};
 use crate::{SaveError, dependents, namespace};
 use fastrand::Rng;
-use http::Method;
 use kit::testing::{Behaviour, FailingStore, LostReplyStore, MemoryStore, NOW, Simulation, env};
-use kit::{Env, Request, Timestamp};
+use kit::{Env, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
@@ -111,9 +109,8 @@ fn batch(env: &Env, rng: &mut Rng, size: u64) {
 fn callers(env: &Env) -> Vec<Caller> {
     let mut callers = vec![Caller::Anonymous];
     for id in 1..=USERS {
-        issue(env, &format!("t{id}"), new_token(Subject::User(id), &["api"]));
-        let mut request = Request::new(Method::GET, "/");
-        request.headers.insert("authorization", format!("Bearer t{id}").parse().unwrap());
+        issue_to(env, &format!("t{id}"), id, &["api"]);
+        let request = testing::request("authorization", &format!("Bearer t{id}"));
         callers.extend(authenticate(env, &request, AcceptedTokens::Api).ok());
     }
     callers
@@ -127,18 +124,14 @@ fn compare(env: &Env) {
         ids.filter_map(|id| Some((id, namespace::by_id(env, id).unwrap()?))).collect();
     let projects: BTreeMap<u64, project::Project> =
         (1..=PROJECTS).filter_map(|id| Some((id, project::by_id(env, id).unwrap()?))).collect();
-    assert_eq!(
-        catalog.namespaces().map(|n| n.id()).collect::<Vec<_>>(),
-        namespaces.keys().copied().collect::<Vec<_>>()
-    );
+    let answer = catalog.namespaces().map(|n| n.id()).collect::<Vec<_>>();
+    assert_eq!(answer, namespaces.keys().copied().collect::<Vec<_>>());
     assert_eq!(catalog.projects().map(|p| p.id()).collect::<Vec<_>>(), projects.keys().copied().collect::<Vec<_>>());
     for (id, truth) in &namespaces {
         let found = catalog.namespace(*id).unwrap();
         assert_eq!((found.full_path(), found.name()), (truth.full_path(), &*truth.name));
-        assert_eq!(
-            (found.visibility(), found.shares(), found.details()),
-            (truth.visibility, truth.shares.clone(), truth.details.clone())
-        );
+        let answer = (found.visibility(), found.shares(), found.details());
+        assert_eq!(answer, (truth.visibility, truth.shares.clone(), truth.details.clone()));
         assert_eq!(found.parent().map(|parent| parent.id()), truth.parent.as_ref().map(|parent| parent.id));
         assert_eq!(found.is_group(), truth.is_group());
         assert_eq!(found.lineage().count(), truth.lineage().count());
@@ -146,10 +139,8 @@ fn compare(env: &Env) {
         let below: BTreeSet<u64> = namespaces.values().filter(|other| is_below(other)).map(|other| other.id).collect();
         assert_eq!(found.descendants().map(|below| below.id()).collect::<BTreeSet<_>>(), below);
         let children = namespaces.values().filter(|other| other.parent.as_ref().is_some_and(|parent| parent.id == *id));
-        assert_eq!(
-            found.children().map(|child| child.id()).collect::<Vec<_>>(),
-            children.map(|child| child.id).collect::<Vec<_>>()
-        );
+        let answer = found.children().map(|child| child.id()).collect::<Vec<_>>();
+        assert_eq!(answer, children.map(|child| child.id).collect::<Vec<_>>());
         let inside = |direct: bool| -> BTreeSet<u64> {
             let is_inside = |project: &&project::Project| {
                 if direct { project.namespace.id == *id } else { is_below(&project.namespace) }
@@ -162,10 +153,8 @@ fn compare(env: &Env) {
     for (id, truth) in &projects {
         let found = catalog.project(*id).unwrap();
         assert_eq!((found.full_path(), found.name()), (truth.full_path(), &*truth.name));
-        assert_eq!(
-            (found.visibility(), found.issues(), found.archived()),
-            (truth.visibility, truth.issues, truth.archived)
-        );
+        let answer = (found.visibility(), found.issues(), found.archived());
+        assert_eq!(answer, (truth.visibility, truth.issues, truth.archived));
         assert_eq!(found.shares(), truth.shares);
     }
     let domains: Vec<u64> = catalog.pages_domains().map(|(project, _)| project.id()).collect();
@@ -284,14 +273,11 @@ fn a_change_of_one_group_rewrites_one_part_and_old_parts_go() {
     let store = MemoryStore::default();
     let env = env(store.clone(), &[]);
     let save = |ids: std::ops::RangeInclusive<u64>, name: &str| {
-        let mut changes = Changes::default();
-        ids.clone().for_each(|id| changes.group(id));
-        let intent_log = IntentLog::begin(&env, changes).unwrap();
-        for id in ids {
+        let save = |id| {
             let group = NewGroup { name: name.into(), ..new_group(id, &format!("g{id}"), None) };
             dependents::save_group(&env, group).unwrap();
-        }
-        intent_log.commit(&env).unwrap();
+        };
+        testing::change(&env, |changes| ids.clone().for_each(|id| changes.group(id)), || ids.clone().for_each(save));
     };
     let blobs = || store.keys().into_iter().filter(|key| key.starts_with("directory/v1/catalog/blob/")).count();
     save(1..=10_000, "A");
@@ -309,11 +295,7 @@ fn a_change_of_one_group_rewrites_one_part_and_old_parts_go() {
     let delete = |id: u64, after: i64| {
         let now = Timestamp::from_millis(NOW.millis() + after);
         let later = Env { now, clock: Rc::new(now), ..env.clone() };
-        let mut changes = Changes::default();
-        changes.group(id);
-        let intent_log = IntentLog::begin(&later, changes).unwrap();
-        namespace::delete_group(&later, id).unwrap();
-        intent_log.commit(&later).unwrap();
+        testing::change(&later, |changes| changes.group(id), || namespace::delete_group(&later, id).unwrap());
         (blobs(), read(&later).unwrap().namespaces().len())
     };
     // Five parts and the manifest, and two replaced parts and manifests. Only now is the end of the first swap known.
@@ -327,9 +309,7 @@ fn blobs_are_kept_for_a_minute_after_the_swap_that_retired_them() {
     let env = store.env(1);
     let rename = |path: &str, pause: u64| {
         let env = env.with_current_time();
-        let mut changes = Changes::default();
-        changes.group(1);
-        let intent_log = IntentLog::begin(&env, changes).unwrap();
+        let intent_log = testing::begin(&env, |changes| changes.group(1));
         dependents::save_group(&env, new_group(1, path, None)).unwrap();
         env.clock.sleep(Duration::from_secs(pause));
         intent_log.commit(&env).unwrap();
@@ -360,24 +340,14 @@ fn before_the_first_import_the_catalog_is_empty() {
 #[test]
 fn an_access_snapshot_is_valid_until_the_first_membership_expires() {
     let env = env(MemoryStore::default(), &[]);
-    crate::testing::fill(&env);
-    let mut changes = Changes::default();
-    [1, 2, 3, 4].into_iter().for_each(|id| changes.user(id, None));
-    [10, 11, 12].into_iter().for_each(|id| changes.group(id));
+    testing::fill(&env);
+    testing::list_all(&env);
     let at = |millis: i64| Some(Timestamp::from_millis(NOW.millis() + millis));
-    IntentLog::begin(&env, changes).unwrap().commit(&env).unwrap();
-    for (id, end) in [(10, at(-1)), (11, at(500)), (12, at(900))] {
-        crate::testing::set_membership(
-            &env,
-            2,
-            Source::Group(id),
-            Some(Membership { role: Role::Guest, expires_at: end }),
-        );
+    for (id, expires_at) in [(10, at(-1)), (11, at(500)), (12, at(900))] {
+        testing::set_membership(&env, 2, Source::Group(id), Some(Membership { role: Role::Guest, expires_at }));
     }
-    issue(&env, "t", new_token(Subject::User(2), &["api"]));
-    let mut request = Request::new(Method::GET, "/");
-    request.headers.insert("private-token", "t".parse().unwrap());
-    let caller = authenticate(&env, &request, AcceptedTokens::Api).unwrap();
+    testing::issue_to(&env, "t", 2, &["api"]);
+    let caller = authenticate(&env, &testing::request("private-token", "t"), AcceptedTokens::Api).unwrap();
     let snapshot = read(&env).unwrap().access_snapshot(&env, &caller).unwrap();
     assert_eq!(snapshot.valid_until(), at(500));
 }

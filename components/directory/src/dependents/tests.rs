@@ -6,43 +6,27 @@ use crate::dependents;
 use crate::member::{Membership, Share};
 use crate::namespace::NewGroup;
 use crate::project::{Existence, JobTokenScope, NewProject, ProjectLookup};
-use crate::testing::{fill, forge, issue, new_group, new_project, new_token, new_user, set_membership};
+use crate::testing::*;
 use crate::token::{Fingerprint, Subject};
 use crate::user::{UserKey, UserState};
 use crate::{InvalidRecord, SaveError};
-use http::{Method, StatusCode};
-use kit::Request;
+use http::StatusCode;
 use kit::store::Store as _;
 use kit::testing::{Behaviour, MemoryStore, Simulation};
 
 /// All records of the small data set, with the catalog.
 fn listed() -> Env {
     let env = forge();
-    let mut changes = Changes::default();
-    (1..=4).for_each(|id| changes.user(id, None));
-    (10..=12).for_each(|id| changes.group(id));
-    (100..=103).for_each(|id| changes.project(id));
-    IntentLog::begin(&env, changes).unwrap().commit(&env).unwrap();
+    list_all(&env);
     env
 }
 
-fn change(env: &Env, add: impl FnOnce(&mut Changes), change: impl FnOnce()) {
-    let mut changes = Changes::default();
-    add(&mut changes);
-    let intent_log = IntentLog::begin(env, changes).unwrap();
-    change();
-    intent_log.commit(env).unwrap();
-}
-
 fn join(env: &Env, user_id: u64, source: Source) {
-    let membership = Membership { role: Role::Developer, expires_at: None };
-    change(env, |changes| changes.member(source, user_id), || set_membership(env, user_id, source, Some(membership)));
+    list_member(env, user_id, source, Some(Membership { role: Role::Developer, expires_at: None }));
 }
 
 fn is_known(env: &Env, token: &str) -> bool {
-    let mut request = Request::new(Method::GET, "/");
-    request.headers.insert("private-token", token.parse().unwrap());
-    authenticate(env, &request, AcceptedTokens::Registry).is_ok()
+    authenticate(env, &request("private-token", token), AcceptedTokens::Registry).is_ok()
 }
 
 fn role(env: &Env, user_id: u64, source: Source) -> Role {
@@ -57,23 +41,15 @@ fn another_project_with_the_id_has_nothing_of_a_deleted_one() {
     issue(&env, "dep", new_token(Subject::Deployment(Source::Project(100)), &["read_package_registry"]));
     let first = project::by_id(&env, 100).unwrap().unwrap();
     assert!(first.incarnation.is_first());
-    let covers = || {
-        let mut request = Request::new(Method::GET, "/");
-        request.headers.insert("deploy-token", "dep".parse().unwrap());
-        match authenticate(&env, &request, AcceptedTokens::Registry) {
-            Ok(Caller::DeployToken(token)) => token.covers(&project::by_id(&env, 100).unwrap().unwrap()),
-            Ok(_) => panic!("another caller"),
-            Err(error) => {
-                assert_eq!(error.status, StatusCode::UNAUTHORIZED);
-                false
-            }
+    let covers = || match authenticate(&env, &request("deploy-token", "dep"), AcceptedTokens::Registry) {
+        Ok(Caller::DeployToken(token)) => token.covers(&project::by_id(&env, 100).unwrap().unwrap()),
+        Ok(_) => panic!("another caller"),
+        Err(error) => {
+            assert_eq!(error.status, StatusCode::UNAUTHORIZED);
+            false
         }
     };
-    let job = || {
-        let mut request = Request::new(Method::GET, "/");
-        request.headers.insert("job-token", "job".parse().unwrap());
-        authenticate(&env, &request, AcceptedTokens::Registry).is_ok()
-    };
+    let job = || authenticate(&env, &request("job-token", "job"), AcceptedTokens::Registry).is_ok();
     assert!(job() && covers());
     project::save(&env, new_project(100, "renamed", 10)).unwrap();
     assert_eq!(project::by_id(&env, 100).unwrap().unwrap().key(), first.key(), "the same after a change");
@@ -96,18 +72,14 @@ fn another_project_with_the_id_has_nothing_of_a_deleted_one() {
 #[test]
 fn another_project_or_group_with_the_id_is_not_the_one_whose_jobs_are_accepted() {
     let env = listed();
-    let save = |id, path: &str, namespace_id| {
-        change(&env, |all| all.project(id), || project::save(&env, new_project(id, path, namespace_id)).unwrap());
-    };
+    let save = |id, path: &str, namespace_id| list_project(&env, new_project(id, path, namespace_id));
     let accept = |projects: &[u64], groups: &[u64]| {
         let job_tokens = JobTokenScope { restricted: true, projects: projects.to_vec(), groups: groups.to_vec() };
         project::save(&env, NewProject { job_tokens, ..new_project(102, "tools", 10) }).unwrap();
     };
     let is_refused = |id| {
         issue(&env, "job", new_token(Subject::Job { user_id: 2, project_id: id, running: true }, &[]));
-        let mut request = Request::new(Method::GET, "/");
-        request.headers.insert("job-token", "job".parse().unwrap());
-        let caller = authenticate(&env, &request, AcceptedTokens::Registry).unwrap();
+        let caller = authenticate(&env, &request("job-token", "job"), AcceptedTokens::Registry).unwrap();
         crate::access::refuses_job(&caller, &project::by_id(&env, 102).unwrap().unwrap())
     };
     save(200, "own", 12);
@@ -115,7 +87,7 @@ fn another_project_or_group_with_the_id_is_not_the_one_whose_jobs_are_accepted()
     accept(&[200], &[12]);
     assert_eq!([200, 201].map(is_refused), [false, false]);
     change(&env, |changes| changes.delete_group(12), || delete_group(&env, 12).unwrap());
-    change(&env, |changes| changes.group(12), || dependents::save_group(&env, new_group(12, "next", None)).unwrap());
+    list_group(&env, new_group(12, "next", None));
     save(200, "own", 12);
     save(201, "other", 12);
     assert_eq!([200, 201].map(is_refused), [true, true]);
@@ -133,7 +105,7 @@ fn another_project_or_group_with_the_id_is_not_the_one_whose_jobs_are_accepted()
 fn another_user_with_the_id_has_nothing_of_a_deleted_one() {
     let env = listed();
     join(&env, 3, Source::Group(10));
-    issue(&env, "bob", new_token(Subject::User(3), &["api"]));
+    issue_to(&env, "bob", 3, &["api"]);
     assert!(is_known(&env, "bob"));
     change(&env, |changes| changes.delete_user(3), || delete_user(&env, 3).unwrap());
     assert_eq!(project::existence(&env, 103), Ok(Existence::Deleted), "a project in the personal namespace");
@@ -144,7 +116,7 @@ fn another_user_with_the_id_has_nothing_of_a_deleted_one() {
     assert_eq!(list, serde_json::json!({"last": 1, "tokens": {}}), "no dead entry is left to read");
     assert!(token::find(&env, &Fingerprint::of(b"bob")).unwrap().is_none());
     assert_eq!(role(&env, 3, Source::Group(10)), Role::None);
-    issue(&env, "rob", new_token(Subject::User(3), &["api"]));
+    issue_to(&env, "rob", 3, &["api"]);
     assert!(is_known(&env, "rob"));
     let mut members = 0;
     catalog::read(&env).unwrap().members(&env, &[Source::Group(10)], |_| members += 1).unwrap();
@@ -157,14 +129,7 @@ fn everything_below_a_deleted_group_is_deleted_and_its_invitations_end() {
     join(&env, 2, Source::Group(11));
     join(&env, 2, Source::Project(101));
     let invite = |id| Share { group_id: id, role: Role::Guest, expires_at: None };
-    change(
-        &env,
-        |changes| changes.group(12),
-        || {
-            let shares = vec![invite(10), invite(11), invite(99)];
-            dependents::save_group(&env, NewGroup { shares, ..new_group(12, "guild", None) }).unwrap();
-        },
-    );
+    list_group(&env, NewGroup { shares: vec![invite(10), invite(11), invite(99)], ..new_group(12, "guild", None) });
     change(&env, |changes| changes.delete_group(10), || delete_group(&env, 10).unwrap());
     let existence = [100, 101, 102].map(|id| project::existence(&env, id).unwrap());
     assert_eq!(existence, [Existence::Deleted, Existence::Deleted, Existence::Deleted]);
@@ -245,10 +210,7 @@ fn a_deletion_that_broke_off_can_be_repeated() {
         let store = MemoryStore::default();
         let env = kit::testing::env(store.clone(), &[]);
         fill(&env);
-        let mut changes = Changes::default();
-        (10..=12).for_each(|id| changes.group(id));
-        (100..=103).for_each(|id| changes.project(id));
-        IntentLog::begin(&env, changes).unwrap().commit(&env).unwrap();
+        list_all(&env);
         let failing = kit::testing::FailingStore::after(operations, store.clone());
         let dying = kit::testing::env(failing, &[]);
         dying.entropy.fill(&mut [0; 1 << 16]);
@@ -291,9 +253,7 @@ fn issues_name_the_incarnation_of_a_project_that_took_the_place_of_a_deleted_one
         assert_eq!(incarnation.id().map(str::to_owned), listed);
         listed
     };
-    let save = |path: &str| {
-        change(&env, |changes| changes.project(100), || project::save(&env, new_project(100, path, 10)).unwrap());
-    };
+    let save = |path: &str| list_project(&env, new_project(100, path, 10));
     let delete = || change(&env, |changes| changes.delete_project(100), || delete_project(&env, 100).unwrap());
     save("renamed");
     assert_eq!(issues(), None);
@@ -321,8 +281,7 @@ fn issues_name_the_incarnation_of_a_project_that_took_the_place_of_a_deleted_one
 fn the_catalog_names_a_banned_user_who_took_the_place_of_a_deleted_one() {
     let env = listed();
     let ban = || {
-        let banned = NewUser { state: UserState::Banned, ..new_user(2, "alice") };
-        change(&env, |changes| changes.user(2, None), || user::save(&env, banned).unwrap());
+        list_user(&env, NewUser { state: UserState::Banned, ..new_user(2, "alice") });
         let present = user::by_id(&env, 2).unwrap().unwrap().key();
         assert_eq!(**catalog::read(&env).unwrap().banned_users(), *std::slice::from_ref(&present));
         assert_eq!(user::by_key(&env, &present).unwrap().map(|user| user.key()), Some(present.clone()));

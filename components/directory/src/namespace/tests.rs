@@ -1,9 +1,7 @@
 use super::*;
-use crate::catalog::changes::Changes;
-use crate::catalog::intent_log::IntentLog;
 use crate::dependents;
 use crate::project::{self, ProjectLookup};
-use crate::testing::{forge, new_group};
+use crate::testing::{change, forge, new_group};
 use crate::user;
 use kit::testing::{Behaviour, Simulation};
 use std::time::Duration;
@@ -13,16 +11,12 @@ fn invalid(why: InvalidRecord) -> Result<(), SaveError> {
 }
 
 /// Saves a chain of groups, the first one at the top.
-fn chain(env: &Env, ids: impl Iterator<Item = u64>) {
-    let (mut parent, mut changes, mut groups) = (None, Changes::default(), Vec::new());
-    for id in ids {
-        changes.group(id);
-        groups.push(new_group(id, &format!("g{id}"), parent));
-        parent = Some(id);
-    }
-    let intent_log = IntentLog::begin(env, changes).unwrap();
-    groups.into_iter().for_each(|group| dependents::save_group(env, group).unwrap());
-    intent_log.commit(env).unwrap();
+fn chain(env: &Env, ids: std::ops::Range<u64>) {
+    let mut parent = None;
+    let save = |id| {
+        dependents::save_group(env, new_group(id, &format!("g{id}"), parent.replace(id))).unwrap();
+    };
+    change(env, |changes| ids.clone().for_each(|id| changes.group(id)), || ids.clone().for_each(save));
 }
 
 #[test]

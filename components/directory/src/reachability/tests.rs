@@ -11,7 +11,7 @@ use crate::dependents;
 use crate::member::Source;
 use crate::namespace;
 use crate::path;
-use crate::testing::{fill, issue, join, new_group, new_token};
+use crate::testing::{begin, change, fill, issue, issue_to, join, new_group, new_token};
 use crate::token::Subject;
 use kit::Timestamp;
 use kit::gc::{self, GRACE, GcRequest};
@@ -37,15 +37,14 @@ fn forge() -> (MemoryStore, Env) {
     let store = MemoryStore::default();
     let env = env(store.clone(), &[]);
     fill(&env);
-    let mut changes = Changes::default();
-    (1..=4).for_each(|id| changes.user(id, None));
-    (10..=12).for_each(|id| changes.group(id));
-    (100..=103).for_each(|id| changes.project(id));
-    changes.member(Source::Group(10), 2);
-    let intent_log = IntentLog::begin(&env, changes).unwrap();
-    join(&env, 2, Source::Group(10), Role::Developer);
-    intent_log.commit(&env).unwrap();
-    issue(&env, "t", new_token(Subject::User(1), &["api"]));
+    let name = |changes: &mut Changes| {
+        (1..=4).for_each(|id| changes.user(id, None));
+        (10..=12).for_each(|id| changes.group(id));
+        (100..=103).for_each(|id| changes.project(id));
+        changes.member(Source::Group(10), 2);
+    };
+    change(&env, name, || join(&env, 2, Source::Group(10), Role::Developer));
+    issue_to(&env, "t", 1, &["api"]);
     for number in 0..10 {
         rename(&env, 10, &format!("acme{number}")).unwrap();
     }
@@ -68,11 +67,8 @@ fn sweep(env: &Env) -> Result<u64, StepError> {
 fn maintenance_does_the_last_step_of_interrupted_writers() {
     let (_, env) = forge();
     let begin = |path: &str| {
-        let mut changes = Changes::default();
-        changes.group(10);
-        let intent_log = IntentLog::begin(&env, changes).unwrap();
+        let _log = begin(&env, |changes| changes.group(10));
         dependents::save_group(&env, new_group(10, path, None)).unwrap();
-        drop(intent_log);
     };
     let listed = || {
         let env = later(&env, 0);
@@ -135,9 +131,7 @@ fn blobs_of_former_revisions_are_removed() {
 #[test]
 fn the_blob_of_an_abandoned_intent_is_kept() {
     let (store, env) = forge();
-    let mut changes = Changes::default();
-    changes.group(11);
-    drop(IntentLog::begin(&env, changes).unwrap());
+    drop(begin(&env, |changes| changes.group(11)));
     sweep(&later(&env, GRACE + 1000)).unwrap();
     let before = blobs(&store);
     rename(&later(&env, GRACE + 1000), 10, "next").unwrap();
@@ -149,10 +143,8 @@ fn the_blob_of_an_abandoned_intent_is_kept() {
 fn a_damaged_intent_ends_every_commit_until_a_repair() {
     for damage in [Some("x"), Some(""), Some("null"), Some("{\"namespaces\":[11"), None] {
         let (store, env) = forge();
-        let mut changes = Changes::default();
-        changes.group(11);
         // Its writer dies before it updates the catalog.
-        let _ = IntentLog::begin(&env, changes).unwrap();
+        drop(begin(&env, |changes| changes.group(11)));
         dependents::save_group(&env, new_group(11, "renamed", Some(10))).unwrap();
         let intents: Vec<Intent> = store::read(&env, &Key::CatalogChanges).unwrap().unwrap();
         let key = Key::CatalogBlob(&intents[0].blob).to_string();
@@ -201,9 +193,13 @@ fn repair(env: &Env) -> u64 {
 
 /// Keys and problems.
 fn repaired(env: &Env) -> Vec<(String, String)> {
+    repaired_by(|cursor| DirectoryRoots::new(env).repair(env, cursor).unwrap())
+}
+
+fn repaired_by(step: impl Fn(Option<&str>) -> CheckReport) -> Vec<(String, String)> {
     let (mut cursor, mut found) = (None, Vec::new());
     loop {
-        let step = DirectoryRoots::new(env).repair(env, cursor.as_deref()).unwrap();
+        let step = step(cursor.as_deref());
         found.extend(step.problems.into_iter().map(|problem| (problem.key, problem.problem)));
         cursor = step.cursor;
         if cursor.is_none() {
@@ -278,9 +274,7 @@ fn a_catalog_that_cannot_be_read_is_derived_anew() {
 #[test]
 fn a_record_whose_change_is_announced_is_no_problem() {
     let (_, env) = forge();
-    let mut changes = Changes::default();
-    changes.group(10);
-    let intent_log = IntentLog::begin(&env, changes).unwrap();
+    let intent_log = begin(&env, |changes| changes.group(10));
     dependents::save_group(&env, new_group(10, "soon", None)).unwrap();
     assert_eq!(problems(&env), [""; 0]);
     intent_log.commit(&env).unwrap();
@@ -388,30 +382,25 @@ fn a_lost_user_and_lost_memberships_are_reported() {
 #[test]
 fn deleted_and_pending_records_are_not_missing() {
     let (store, env) = forge();
-    let mut changes = Changes::default();
-    changes.delete_project(100);
-    changes.project(105);
-    let intent_log = IntentLog::begin(&env, changes).unwrap();
+    let name = |changes: &mut Changes| {
+        changes.delete_project(100);
+        changes.project(105);
+    };
+    let _intent_log = begin(&env, name);
     dependents::delete_project(&env, 100).unwrap();
     store.set("directory/v1/path/10/soon", br#"{"project":105}"#).unwrap();
     assert_eq!(problems(&env), [""; 0]);
     assert_eq!(repair(&env), 0);
     assert!(store.get("directory/v1/path/10/soon").unwrap().is_some_and(|entry| entry != b"null"));
     assert_eq!(store.get("directory/v1/path/10/site").unwrap().unwrap(), br#"{"project":100}"#);
-    drop(intent_log);
 }
 
 /// Names below a path outlive its owner ([`path::is_or_was_path`]).
 #[test]
 fn paths_of_deleted_records_survive_collections_and_repairs() {
     let (store, env) = forge();
-    let mut changes = Changes::default();
-    changes.delete_group(10);
-    changes.delete_user(3);
-    let intent_log = IntentLog::begin(&env, changes).unwrap();
-    dependents::delete_group(&env, 10).unwrap();
-    dependents::delete_user(&env, 3).unwrap();
-    intent_log.commit(&env).unwrap();
+    change(&env, |changes| changes.delete_group(10), || dependents::delete_group(&env, 10).unwrap());
+    change(&env, |changes| changes.delete_user(3), || dependents::delete_user(&env, 3).unwrap());
     lose(&store, "namespace/12");
     store.set("directory/v1/path/0/acme3", b"garbage").unwrap();
     let known = |path| path::is_or_was_path(&env, None, path);

@@ -1,11 +1,9 @@
 use super::*;
-use directory::catalog::changes::Changes;
-use directory::catalog::intent_log::IntentLog;
 use directory::dependents;
-use directory::member::{self, Membership};
-use directory::namespace::{Details, NewGroup, Visibility};
-use directory::token::{self, Fingerprint, Subject, Token};
-use directory::user::{self, NewUser, UserState};
+use directory::member::Membership;
+use directory::testing::{change, issue_to, list_member, list_user, new_group, new_user, set_membership};
+use directory::token::{self, Fingerprint};
+use directory::user::{self, NewUser};
 use futures::executor::block_on;
 use http::Method;
 use kit::Body;
@@ -20,41 +18,14 @@ const BOOT: &str = "bootstrap-secret";
 fn forge(store: MemoryStore) -> Env {
     let env = env(store, &[("bootstrap_admin_token", BOOT)]);
     for id in 1..=5 {
-        let user = NewUser {
-            id,
-            username: format!("u{id}"),
-            name: format!("U{id}"),
-            state: UserState::Active,
-            is_admin: id == 1,
-            external: false,
-            bot: id == 3,
-            namespace_id: None,
-            commit_email: None,
-            details: Details::default(),
-        };
+        let user = NewUser { is_admin: id == 1, bot: id == 3, ..new_user(id, &format!("u{id}")) };
         user::save(&env, user).unwrap();
         for (prefix, scope) in [("t", "api"), ("r", "read_api"), ("x", "read_user")] {
-            let token = Token {
-                subject: Subject::User(id),
-                name: String::new(),
-                scopes: vec![scope.into()],
-                expires_at: None,
-                revoked: false,
-            };
-            token::save(&env, &Fingerprint::of(format!("{prefix}{id}").as_bytes()), Some(token)).unwrap();
+            issue_to(&env, &format!("{prefix}{id}"), id, &[scope]);
         }
     }
     for (id, path, parent_id) in [(10, "operator", None), (11, "team", Some(10))] {
-        let group = NewGroup {
-            id,
-            name: path.into(),
-            path: path.into(),
-            parent_id,
-            visibility: Visibility::Private,
-            shares: vec![],
-            details: Details::default(),
-        };
-        dependents::save_group(&env, group).unwrap();
+        dependents::save_group(&env, new_group(id, path, parent_id)).unwrap();
     }
     for (user_id, group, role, expires_at) in [
         (2, 10, Role::MinimalAccess, None),
@@ -62,8 +33,7 @@ fn forge(store: MemoryStore) -> Env {
         (4, 11, Role::Owner, None),
         (5, 10, Role::Owner, Some(env.now)),
     ] {
-        let membership = Membership { role, expires_at };
-        member::save(&env, user_id, &[(Source::Group(group), Some(membership))].into()).unwrap();
+        set_membership(&env, user_id, Source::Group(group), Some(Membership { role, expires_at }));
     }
     set(&env, json!({"operator_group": "Operator"}));
     env
@@ -147,40 +117,17 @@ fn imported_experiments_are_listed_with_the_gates_of_their_features() {
     feature::save(&env, "b_experiment_percentage", |gates| gates.boolean = true).unwrap();
     feature::save(&env, "no_experiment", |gates| gates.boolean = true).unwrap();
     let (_, listed, _) = get(&env, "t2");
-    assert_eq!(
-        listed,
-        json!([
-            {
-                "key": "b",
-                "definition": {
-                    "name": "b_experiment_percentage",
-                    "introduced_by_url": "https://forge.test/1",
-                    "rollout_issue_url": "https://forge.test/2",
-                    "milestone": "14.1",
-                    "type": "experiment",
-                    "group": "group::adoption",
-                    "default_enabled": false,
-                },
-                "current_status": {"state": "on", "gates": [{"key": "boolean", "value": true}]},
-            },
-            {
-                "key": "a",
-                "definition": {
-                    "name": "a",
-                    "introduced_by_url": null,
-                    "rollout_issue_url": null,
-                    "milestone": null,
-                    "type": "experiment",
-                    "group": null,
-                    "default_enabled": false,
-                },
-                "current_status": {
-                    "state": "conditional",
-                    "gates": [{"key": "boolean", "value": false}, {"key": "percentage_of_actors", "value": 30}],
-                },
-            },
-        ])
-    );
+    let expected = json!([
+        {"key": "b", "definition": {"name": "b_experiment_percentage", "introduced_by_url": "https://forge.test/1",
+            "rollout_issue_url": "https://forge.test/2", "milestone": "14.1", "type": "experiment",
+            "group": "group::adoption", "default_enabled": false},
+            "current_status": {"state": "on", "gates": [{"key": "boolean", "value": true}]}},
+        {"key": "a", "definition": {"name": "a", "introduced_by_url": null, "rollout_issue_url": null,
+            "milestone": null, "type": "experiment", "group": null, "default_enabled": false},
+            "current_status": {"state": "conditional",
+                "gates": [{"key": "boolean", "value": false}, {"key": "percentage_of_actors", "value": 30}]}},
+    ]);
+    assert_eq!(listed, expected);
 }
 
 #[test]
@@ -234,15 +181,6 @@ fn a_check_names_the_damaged_record() {
     }
 }
 
-/// Changes records as an import does, with the catalog.
-fn change(env: &Env, changes: impl FnOnce(&mut Changes), write: impl FnOnce()) {
-    let mut changed = Changes::default();
-    changes(&mut changed);
-    let log = IntentLog::begin(env, changed).unwrap();
-    write();
-    log.commit(env).unwrap();
-}
-
 /// The number of store operations of a list in an instance from `new`. The store fails after each of them once.
 fn operations_until_answered(store: &MemoryStore, new: impl Fn() -> Env) -> u64 {
     for after in 0.. {
@@ -278,13 +216,9 @@ fn cached_records_are_never_out_of_date() {
     change(&env, |changes| changes.group(10), || ());
     let status = || get(&env, "t2").0;
     assert_eq!(status(), 200);
-    let membership = |role| [(Source::Group(10), role)].into();
-    let remove = || member::save(&env, 2, &membership(None)).unwrap();
-    change(&env, |changes| changes.member(Source::Group(10), 2), remove);
+    list_member(&env, 2, Source::Group(10), None);
     assert_eq!(status(), 403, "no member");
-    let member = Some(Membership { role: Role::Guest, expires_at: None });
-    let join = || member::save(&env, 2, &membership(member)).unwrap();
-    change(&env, |changes| changes.member(Source::Group(10), 2), join);
+    list_member(&env, 2, Source::Group(10), Some(Membership { role: Role::Guest, expires_at: None }));
     assert_eq!(status(), 200);
     set(&env, json!({"operator_group": "other"}));
     assert_eq!(status(), 403, "another group");
@@ -308,20 +242,7 @@ fn an_administrator_who_is_blocked_while_the_body_of_an_import_arrives_changes_n
     let parts = line.split_inclusive(',').map(|part| Ok(part.to_owned().into())).enumerate();
     let body = Body::pull(parts.map(move |(number, part)| {
         if number == 1 {
-            let root = user::by_id(&other, 1).unwrap().unwrap();
-            let demoted = NewUser {
-                id: root.id,
-                username: root.username,
-                name: root.name,
-                state: UserState::Active,
-                is_admin: false,
-                external: false,
-                bot: false,
-                namespace_id: None,
-                commit_email: None,
-                details: Details::default(),
-            };
-            change(&other, |changes| changes.user(1, None), || user::save(&other, demoted).unwrap());
+            list_user(&other, new_user(1, "u1"));
         }
         part
     }));

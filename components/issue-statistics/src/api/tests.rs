@@ -13,14 +13,15 @@ mod storage_failures;
 
 use super::handle;
 use directory::access::Role;
-use directory::catalog::changes::Changes;
-use directory::catalog::intent_log::IntentLog;
 use directory::dependents;
-use directory::member::{self, Membership, Source};
-use directory::namespace::{Details, NewGroup, Visibility};
-use directory::project::{self, Analytics, FeatureAccess, JobTokenScope, NewProject};
-use directory::token::{self, Fingerprint, Subject, Token};
-use directory::user::{self, NewUser, UserState};
+use directory::member::{Membership, Source};
+use directory::namespace::{NewGroup, Visibility};
+use directory::project::{FeatureAccess, NewProject};
+use directory::testing::{
+    change, issue_to, list_group, list_member, list_project, list_user, new_group, new_project, new_user,
+};
+use directory::token::{self, Fingerprint};
+use directory::user::{NewUser, UserState};
 use futures::FutureExt as _;
 use http::Method;
 use kit::testing::{MemoryStore, env};
@@ -47,6 +48,18 @@ pub fn send_body(env: &Env, method: Method, target: &str, token: &str, body: Bod
     let bytes = response.body.collect(1 << 20).now_or_never().expect("a body").unwrap();
     let text = || Value::String(String::from_utf8_lossy(&bytes).into_owned());
     TestResponse { status, body: serde_json::from_slice(&bytes).unwrap_or_else(|_| text()), location }
+}
+
+/// The count of all issues of project 100.
+#[track_caller]
+pub fn in_project(env: &Env, token: &str, query: &str) -> u64 {
+    all(env, token, &format!("projects/100/issues_statistics{query}"))
+}
+
+/// Imports so many issues of one shape.
+#[track_caller]
+pub fn import_many(env: &Env, ids: std::ops::Range<u64>, issue: impl Fn(u64) -> Value) -> Value {
+    import(env, &ids.map(issue).collect::<Vec<_>>())
 }
 
 pub fn get(env: &Env, token: &str, path: &str) -> TestResponse {
@@ -125,74 +138,24 @@ pub fn forge_on(store: MemoryStore) -> Env {
     env
 }
 
-/// Changes records, and updates the catalog.
-pub fn change(env: &Env, name: impl FnOnce(&mut Changes), records: impl FnOnce()) {
-    let mut changes = Changes::default();
-    name(&mut changes);
-    let intents = IntentLog::begin(env, changes).unwrap();
-    records();
-    intents.commit(env).unwrap();
-}
-
 pub fn save_user(env: &Env, id: u64, username: &str) {
     save_user_as(env, id, username, UserState::Active);
 }
 
 pub fn save_user_as(env: &Env, id: u64, username: &str, state: UserState) {
-    let new = NewUser {
-        id,
-        username: username.into(),
-        name: username.to_uppercase(),
-        commit_email: None,
-        state,
-        is_admin: username == "root",
-        external: username == "eve",
-        bot: false,
-        namespace_id: None,
-        details: Details::default(),
-    };
-    change(env, |changes| changes.user(id, None), || user::save(env, new).unwrap());
-    let scopes = vec!["api".to_owned()];
-    let token = Token { subject: Subject::User(id), name: "test".into(), scopes, expires_at: None, revoked: false };
-    token::save(env, &Fingerprint::of(username.as_bytes()), Some(token)).unwrap();
+    let new = NewUser { state, is_admin: username == "root", external: username == "eve", ..new_user(id, username) };
+    list_user(env, new);
+    issue_to(env, username, id, &["api"]);
 }
 
 pub fn save_group(env: &Env, id: u64, path: &str, parent_id: Option<u64>, visibility: Visibility) {
-    let name = path.to_uppercase();
-    let details = Details::default();
-    let new = NewGroup { id, name, path: path.into(), parent_id, visibility, shares: vec![], details };
-    change(env, |changes| changes.group(id), || dependents::save_group(env, new).unwrap());
+    list_group(env, NewGroup { visibility, ..new_group(id, path, parent_id) });
 }
 
 pub fn save_project(env: &Env, id: u64, path: &str, namespace_id: u64, visibility: Visibility, issues: FeatureAccess) {
-    let new = NewProject {
-        id,
-        name: path.to_uppercase(),
-        path: path.into(),
-        namespace_id,
-        visibility,
-        registry: FeatureAccess::Enabled,
-        issues,
-        repository: FeatureAccess::Enabled,
-        merge_requests: FeatureAccess::Enabled,
-        archived: false,
-        default_branch: None,
-        creator_id: None,
-        shares: vec![],
-        job_tokens: JobTokenScope { restricted: true, projects: vec![], groups: vec![] },
-        protected_branches: None,
-        suggestion_commit_message: None,
-        analytics: Analytics::default(),
-        pages_unique_domain: None,
-    };
-    change(env, |changes| changes.project(id), || project::save(env, new).unwrap());
+    list_project(env, NewProject { visibility, issues, ..new_project(id, path, namespace_id) });
 }
 
 pub fn join(env: &Env, user_id: u64, source: Source, role: Role) {
-    let membership = Membership { role, expires_at: None };
-    change(
-        env,
-        |changes| changes.member(source, user_id),
-        || member::save(env, user_id, &[(source, Some(membership))].into()).unwrap(),
-    );
+    list_member(env, user_id, source, Some(Membership { role, expires_at: None }));
 }

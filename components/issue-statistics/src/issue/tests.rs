@@ -38,26 +38,24 @@ fn both_shapes_of_entities_have_the_same_facets() {
         "assignee":{"id":8,"name":"x"},"confidential":true,"epic_iid":1,"epic":{"id":9,"iid":1},
         "type":"ISSUE","issue_type":"issue","award_emoji":[{"id":3,"name":"tada","user":{"id":4}}]}"#;
     assert_eq!(facets(sample), facets(entity));
-    assert_eq!(
-        facets(sample),
-        [
-            "Assignee(8)",
-            "Author(7)",
-            "Confidential",
-            "Epic(9)",
-            "HasAssignee",
-            "HasEpic",
-            "HasLabel",
-            "HasMilestone",
-            "HasReaction(4)",
-            "Iid(2)",
-            "Label(\"bug\")",
-            "Milestone(\"1.0\")",
-            "Opened",
-            "Project(3)",
-            "Reaction(4, \"tada\")",
-        ]
-    );
+    let expected = [
+        "Assignee(8)",
+        "Author(7)",
+        "Confidential",
+        "Epic(9)",
+        "HasAssignee",
+        "HasEpic",
+        "HasLabel",
+        "HasMilestone",
+        "HasReaction(4)",
+        "Iid(2)",
+        "Label(\"bug\")",
+        "Milestone(\"1.0\")",
+        "Opened",
+        "Project(3)",
+        "Reaction(4, \"tada\")",
+    ];
+    assert_eq!(facets(sample), expected);
 }
 
 #[test]

@@ -55,16 +55,8 @@ fn each_error_has_its_text() {
 
 #[test]
 fn a_form_that_is_not_read_is_an_error() {
-    for name in [
-        "author_id",
-        "author_username",
-        "milestone",
-        "milestone_id",
-        "assignee_id",
-        "weight",
-        "iteration_id",
-        "iteration_title",
-    ] {
+    let names = "author_id author_username milestone milestone_id assignee_id weight iteration_id iteration_title";
+    for name in names.split(' ') {
         for (query, name) in [
             (format!("{name}[]=2"), name.to_owned()),
             (format!("{name}[a]=2"), name.to_owned()),
@@ -90,10 +82,8 @@ fn without_a_license_its_parameters_are_unknown() {
     let free = |query: &str| read_with(&Level::Instance, License::Free, query);
     let query = "epic_id=x&weight=x&iteration_id=x&iteration_title=y&health_status=x&not[weight]=z";
     assert_eq!(free(query), free(""));
-    assert_eq!(
-        free("assignee_username=user1,user2"),
-        Err("assignee_username allows one value, but found 2: user1, user2".into())
-    );
+    let expected = Err("assignee_username allows one value, but found 2: user1, user2".into());
+    assert_eq!(free("assignee_username=user1,user2"), expected);
     assert_eq!(free("assignee_username[]=user1").unwrap().include.assignees, ["user1"]);
     let premium = |query: &str| read_with(&Level::Instance, License::Premium, query);
     assert_eq!(premium("health_status=x"), premium(""));
@@ -107,14 +97,10 @@ fn wildcards() {
     )
     .unwrap();
     assert_eq!((parameters.include.assignee_id, parameters.epic), (Some(ValueFilter::None), Some(ValueFilter::Any)));
-    assert_eq!(
-        (parameters.include.weight, parameters.include.iteration),
-        (Some(ValueFilter::Is(0)), Some(ValueFilter::Current))
-    );
-    assert_eq!(
-        (parameters.health, parameters.reaction),
-        (Some(ValueFilter::Is("at_risk".into())), Some(ValueFilter::Any))
-    );
+    let expected = (Some(ValueFilter::Is(0)), Some(ValueFilter::Current));
+    assert_eq!((parameters.include.weight, parameters.include.iteration), expected);
+    let expected = (Some(ValueFilter::Is("at_risk".into())), Some(ValueFilter::Any));
+    assert_eq!((parameters.health, parameters.reaction), expected);
     let milestone = |query: &str| {
         let parameters = instance(query).unwrap();
         parameters.include.milestone.or(parameters.exclude.milestone).unwrap()

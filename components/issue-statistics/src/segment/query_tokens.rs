@@ -94,11 +94,8 @@ mod tests {
     fn a_text_may_be_in_short_and_in_long_runs() {
         assert_eq!(shown("abc"), ["*abc*", " +ab| +bc"]);
         assert_eq!(shown("a"), ["*a*", " +a*"]);
-        assert_eq!(
-            shown("ab c"),
-            ["*ab|c*", "*ab| | +c*", " +ab| +b| |c*", " +ab| +b| | +c*"],
-            "beside bigrams a single space is a token"
-        );
+        let expected = ["*ab|c*", "*ab| | +c*", " +ab| +b| |c*", " +ab| +b| | +c*"];
+        assert_eq!(shown("ab c"), expected, "beside bigrams a single space is a token");
         assert_eq!(shown("a  b c").first().unwrap(), "*a|  |b|c*");
         assert_eq!(shown("日本"), ["日|本"]);
         assert_eq!(shown("a日"), ["*a|日", " +a|日"]);
@@ -111,9 +108,7 @@ mod tests {
     fn words_have_one_tokenization() {
         let all = tokenizations("b 日本 c", Analyzer::Words);
         assert_eq!(all.len(), 1);
-        assert_eq!(
-            all[0].iter().map(|token| token.kind).collect::<Vec<_>>()[1..],
-            [MatchKind::Equals, MatchKind::StartsWith]
-        );
+        let expected = [MatchKind::Equals, MatchKind::StartsWith];
+        assert_eq!(all[0].iter().map(|token| token.kind).collect::<Vec<_>>()[1..], expected);
     }
 }

@@ -1,14 +1,11 @@
 use super::*;
 use directory::access::Role;
-use directory::catalog::changes::Changes;
-use directory::catalog::intent_log::IntentLog;
 use directory::dependents;
 use directory::member::{Membership, Share, Source};
 use directory::namespace::{Details, NewGroup, Visibility};
-use directory::project::{FeatureAccess, JobTokenScope, NewProject};
-use directory::token::{self, Fingerprint, Subject, Token};
-use directory::user::{self, NewUser, UserState};
-use directory::{member as membership, project};
+use directory::project::{self, FeatureAccess, NewProject};
+use directory::testing::{change, issue_to, list_group, list_member, list_project, list_user, new_user};
+use directory::user::{NewUser, UserState};
 use futures::executor::block_on;
 use http::Method;
 use kit::Timestamp;
@@ -53,20 +50,10 @@ impl Forge {
     }
 
     pub fn save_user(&self, new: NewUser) {
-        let mut changes = Changes::default();
-        changes.user(new.id, None);
-        let (intents, id) = (IntentLog::begin(&self.0, changes).unwrap(), new.id);
-        user::save(&self.0, new).unwrap();
-        intents.commit(&self.0).unwrap();
+        let id = new.id;
+        list_user(&self.0, new);
         for (prefix, scope) in [("t", "api"), ("r", "read_api"), ("x", "read_user")] {
-            let token = Token {
-                subject: Subject::User(id),
-                name: String::new(),
-                scopes: vec![scope.into()],
-                expires_at: None,
-                revoked: false,
-            };
-            token::save(&self.0, &Fingerprint::of(format!("{prefix}{id}").as_bytes()), Some(token)).unwrap();
+            issue_to(&self.0, &format!("{prefix}{id}"), id, &[scope]);
         }
     }
 
@@ -75,11 +62,7 @@ impl Forge {
     }
 
     pub fn save_group(&self, new: NewGroup) {
-        let mut changes = Changes::default();
-        changes.group(new.id);
-        let intents = IntentLog::begin(&self.0, changes).unwrap();
-        dependents::save_group(&self.0, new).unwrap();
-        intents.commit(&self.0).unwrap();
+        list_group(&self.0, new);
     }
 
     pub fn project(&self, id: u64, namespace_id: u64, shares: Vec<Share>, pages: Option<&str>) {
@@ -88,20 +71,11 @@ impl Forge {
     }
 
     pub fn save_project(&self, new: NewProject) {
-        let mut changes = Changes::default();
-        changes.project(new.id);
-        let intents = IntentLog::begin(&self.0, changes).unwrap();
-        project::save(&self.0, new).unwrap();
-        intents.commit(&self.0).unwrap();
+        list_project(&self.0, new);
     }
 
     pub fn join(&self, user_id: u64, source: Source, role: Role, expires_at: Option<Timestamp>) {
-        let mut changes = Changes::default();
-        changes.member(source, user_id);
-        let intents = IntentLog::begin(&self.0, changes).unwrap();
-        let membership = Membership { role, expires_at };
-        membership::save(&self.0, user_id, &[(source, Some(membership))].into()).unwrap();
-        intents.commit(&self.0).unwrap();
+        list_member(&self.0, user_id, source, Some(Membership { role, expires_at }));
     }
 
     fn set(&self, settings: Value) {
@@ -120,54 +94,13 @@ impl Forge {
     }
 }
 
-pub fn new_user(id: u64, username: &str) -> NewUser {
-    NewUser {
-        id,
-        username: username.into(),
-        name: username.to_uppercase(),
-        state: UserState::Active,
-        is_admin: false,
-        external: false,
-        bot: false,
-        namespace_id: None,
-        commit_email: None,
-        details: Details::default(),
-    }
-}
-
 pub fn new_group(id: u64, path: &str, parent_id: Option<u64>) -> NewGroup {
-    NewGroup {
-        id,
-        name: path.to_uppercase(),
-        path: path.into(),
-        parent_id,
-        visibility: Visibility::Public,
-        shares: vec![],
-        details: Details::default(),
-    }
+    NewGroup { visibility: Visibility::Public, ..directory::testing::new_group(id, path, parent_id) }
 }
 
 pub fn new_project(id: u64, namespace_id: u64) -> NewProject {
-    NewProject {
-        id,
-        name: format!("P{id}"),
-        path: format!("p{id}"),
-        namespace_id,
-        visibility: Visibility::Public,
-        registry: FeatureAccess::Enabled,
-        issues: FeatureAccess::Enabled,
-        repository: FeatureAccess::Enabled,
-        merge_requests: FeatureAccess::Enabled,
-        archived: false,
-        default_branch: None,
-        creator_id: None,
-        shares: vec![],
-        job_tokens: JobTokenScope { restricted: true, projects: vec![], groups: vec![] },
-        protected_branches: None,
-        suggestion_commit_message: None,
-        analytics: Default::default(),
-        pages_unique_domain: None,
-    }
+    let new = directory::testing::new_project(id, &format!("p{id}"), namespace_id);
+    NewProject { visibility: Visibility::Public, default_branch: None, ..new }
 }
 
 pub struct TestResponse {
@@ -224,14 +157,10 @@ fn parameters_are_checked_together() {
         (answer.status, answer.body["error"].as_str().unwrap_or_default().to_owned())
     };
     assert_eq!(error("owned_only=maybe"), (400, "owned_only is invalid".into()));
-    assert_eq!(
-        error("top_level_only=x&full_path_search=x&page=z&per_page=0"),
-        (
-            400,
-            "top_level_only is invalid, full_path_search is invalid, page is invalid, per_page has a value not allowed"
-                .into()
-        )
-    );
+    let expected =
+        "top_level_only is invalid, full_path_search is invalid, page is invalid, per_page has a value not allowed"
+            .into();
+    assert_eq!(error("top_level_only=x&full_path_search=x&page=z&per_page=0"), (400, expected));
     let answer = forge.get("t2", "namespaces/acme/exists?parent_id=x");
     assert_eq!((answer.status, answer.body), (400, json!({"error": "parent_id is invalid"})));
     assert_eq!(forge.get("t2", "namespaces?unknown=1&owned_only=&search=").status, 200);
@@ -252,11 +181,8 @@ fn a_storage_that_fails_anywhere_is_a_500() {
                 assert_eq!((answer.status, after > 3), (200, true));
                 break;
             }
-            assert_eq!(
-                (answer.status, answer.body),
-                (500, json!({"message": "500 Internal Server Error"})),
-                "{path} {after}"
-            );
+            let expected = (500, json!({"message": "500 Internal Server Error"}));
+            assert_eq!((answer.status, answer.body), expected, "{path} {after}");
         }
     }
 }

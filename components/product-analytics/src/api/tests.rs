@@ -9,11 +9,12 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use directory::access::Role;
 use directory::dependents;
-use directory::member::{self, Membership, Source};
+use directory::member::{Membership, Source};
 use directory::namespace::{NewGroup, Visibility};
-use directory::project::{self, Analytics, FeatureAccess, JobTokenScope, NewProject};
-use directory::token::{self, Fingerprint, Subject, Token};
-use directory::user::{self, NewUser, UserState};
+use directory::project::{self, Analytics, NewProject};
+use directory::testing::{change, issue_to, join, list_member, new_group, new_project, new_user};
+use directory::token::{self, Fingerprint};
+use directory::user::{self, NewUser};
 use directory::{feature, setting};
 use futures::executor::block_on;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -75,21 +76,6 @@ fn parts(parts: Vec<Chunk>) -> Body {
     Body::pull(parts.into_iter())
 }
 
-fn new_user(id: u64, name: &str) -> NewUser {
-    NewUser {
-        id,
-        username: name.into(),
-        name: name.into(),
-        state: UserState::Active,
-        is_admin: false,
-        external: false,
-        bot: false,
-        commit_email: None,
-        namespace_id: None,
-        details: Default::default(),
-    }
-}
-
 impl Forge {
     fn answering(body: &'static str) -> Self {
         Forge::with(move |_| Ok(reply(body)))
@@ -106,30 +92,14 @@ impl Forge {
         for (id, path, parent_id, visibility) in
             [(10, "acme", None, Visibility::Public), (11, "labs", Some(10), Visibility::Private)]
         {
-            let new = NewGroup {
-                id,
-                name: path.into(),
-                path: path.into(),
-                parent_id,
-                visibility,
-                shares: vec![],
-                details: Default::default(),
-            };
-            dependents::save_group(&env, new).unwrap();
+            dependents::save_group(&env, NewGroup { visibility, ..new_group(id, path, parent_id) }).unwrap();
         }
         forge.project(PUBLIC, "open", 10, Visibility::Public, Analytics::default());
         forge.project(PRIVATE, "secret", 11, Visibility::Private, Analytics::default());
-        forge.project(
-            PERSONAL,
-            "notes",
-            user::by_id(&env, 1).unwrap().unwrap().namespace_id,
-            Visibility::Public,
-            Analytics::default(),
-        );
-        for (user, role) in [(1, Role::Developer), (2, Role::Guest)] {
-            let membership = Membership { role, expires_at: None };
-            member::save(&env, user, &[(Source::Group(10), Some(membership))].into()).unwrap();
-        }
+        let personal = user::by_id(&env, 1).unwrap().unwrap().namespace_id;
+        forge.project(PERSONAL, "notes", personal, Visibility::Public, Analytics::default());
+        join(&env, 1, Source::Group(10), Role::Developer);
+        join(&env, 2, Source::Group(10), Role::Guest);
         forge.set(json!({"analytics_api_base_url": "http://engine.test/x/", "analytics_api_key": "very secret"}));
         feature::save(&env, super::FEATURE, |gates| gates.boolean = true).unwrap();
         forge
@@ -144,32 +114,11 @@ impl Forge {
     }
 
     fn token(&self, text: &str, user: u64, scopes: &[&str]) {
-        let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
-        let token = Token { subject: Subject::User(user), name: text.into(), scopes, expires_at: None, revoked: false };
-        token::save(&self.env(), &Fingerprint::of(text.as_bytes()), Some(token)).unwrap();
+        issue_to(&self.env(), text, user, scopes);
     }
 
     fn project(&self, id: u64, path: &str, namespace_id: u64, visibility: Visibility, analytics: Analytics) {
-        let project = NewProject {
-            pages_unique_domain: None,
-            id,
-            name: path.into(),
-            path: path.into(),
-            namespace_id,
-            visibility,
-            registry: FeatureAccess::Enabled,
-            issues: FeatureAccess::Enabled,
-            repository: FeatureAccess::Enabled,
-            merge_requests: FeatureAccess::Enabled,
-            archived: false,
-            default_branch: None,
-            creator_id: None,
-            shares: Vec::new(),
-            job_tokens: JobTokenScope { restricted: true, projects: Vec::new(), groups: Vec::new() },
-            protected_branches: None,
-            suggestion_commit_message: None,
-            analytics,
-        };
+        let project = NewProject { visibility, analytics, ..new_project(id, path, namespace_id) };
         project::save(&self.env(), project).unwrap();
     }
 

@@ -8,12 +8,11 @@ use crate::token::{self, LAST_USE_MINUTES, NewPersonalToken};
 #[test]
 fn a_token_that_its_user_does_not_see_is_reported() {
     let (store, env) = forge();
-    issue(&env, "of another", new_token(Subject::User(2), &["api"]));
+    issue_to(&env, "of another", 2, &["api"]);
     token::of_user(&env, 1).unwrap();
     assert_eq!(problems(&env), [""; 0]);
-    let key = |text: &str| format!("{PREFIX}token/{}", Fingerprint::of(text.as_bytes()).to_hex());
-    let record = store.get(&key("t")).unwrap().unwrap();
-    store.set(&key("of another"), &record).unwrap();
+    let record = store.get(&key_of("t")).unwrap().unwrap();
+    store.set(&key_of("of another"), &record).unwrap();
     let text = "a token of user 1 works and is not listed among the user's; import it again".to_owned();
     assert_eq!(texts(&later(&env, 1)), [(Key::HIDDEN_TOKEN.to_owned(), text)]);
 }
@@ -23,12 +22,8 @@ fn key_of(text: &str) -> String {
 }
 
 fn create(env: &Env, text: &str) -> token::PersonalToken {
-    let new = NewPersonalToken {
-        name: text.into(),
-        description: String::new(),
-        scopes: vec!["api".into()],
-        expires_at: None,
-    };
+    let (description, scopes) = (String::new(), vec!["api".into()]);
+    let new = NewPersonalToken { name: text.into(), description, scopes, expires_at: None };
     token::create(env, 2, &Fingerprint::of(text.as_bytes()), new).unwrap().unwrap()
 }
 
@@ -41,22 +36,14 @@ fn lost(ids: &[u64], what: &str) -> Vec<(String, String)> {
 const ADVICE: &str = "; import it again, or remove it from the list by `hexad fsck --repair`";
 
 fn repaired(env: &Env) -> Vec<(String, String)> {
-    let (mut cursor, mut found) = (None, Vec::new());
-    loop {
-        let step = repair::step(env, cursor.as_deref()).unwrap();
-        found.extend(step.problems.into_iter().map(|problem| (problem.key, problem.problem)));
-        cursor = step.cursor;
-        if cursor.is_none() {
-            return found;
-        }
-    }
+    repaired_by(|cursor| repair::step(env, cursor).unwrap())
 }
 
 #[test]
 fn a_listed_token_that_was_there_and_is_lost_is_reported_and_taken_off_the_list() {
     let (store, env) = forge();
     // A token of a build that did not list tokens, a used one, one from a rotation, and a sound one.
-    issue(&env, "unlisted", new_token(Subject::User(2), &["api"]));
+    issue_to(&env, "unlisted", 2, &["api"]);
     store.delete(&format!("{PREFIX}tokens/2")).unwrap();
     let unlisted = token::of_user(&env, 2).unwrap().remove(0);
     let used = create(&env, "used");
@@ -81,7 +68,7 @@ fn a_listed_token_that_was_there_and_is_lost_is_reported_and_taken_off_the_list(
 #[test]
 fn a_listed_token_whose_creation_was_interrupted_is_no_problem() {
     let (store, env) = forge();
-    issue(&env, "first", new_token(Subject::User(2), &["api"]));
+    issue_to(&env, "first", 2, &["api"]);
     token::of_user(&env, 2).unwrap();
     let mut interrupted = 0;
     for operations in 0.. {
@@ -109,11 +96,7 @@ fn the_lost_tokens_of_a_deleted_user_are_no_problem() {
     let counting = Env { variables: Rc::new([(LAST_USE_MINUTES, "10")].into_iter().collect()), ..env.clone() };
     token::record_use(&counting, &used.fingerprint);
     store.delete(&key_of("used")).unwrap();
-    let mut changes = Changes::default();
-    changes.delete_user(2);
-    let intent_log = IntentLog::begin(&env, changes).unwrap();
-    dependents::delete_user(&env, 2).unwrap();
-    intent_log.commit(&env).unwrap();
+    change(&env, |changes| changes.delete_user(2), || dependents::delete_user(&env, 2).unwrap());
     assert_eq!(problems(&later(&env, 1)), [""; 0]);
 }
 
@@ -173,8 +156,8 @@ fn tokens_of_an_unknown_kind_are_left_by_a_repair() {
 #[test]
 fn a_token_of_an_earlier_build_that_cannot_be_read_is_removed_by_a_repair() {
     let (store, env) = forge();
-    issue(&env, "sound", new_token(Subject::User(2), &["api"]));
-    issue(&env, "damaged", new_token(Subject::User(2), &["api"]));
+    issue_to(&env, "sound", 2, &["api"]);
+    issue_to(&env, "damaged", 2, &["api"]);
     store.delete(&format!("{PREFIX}tokens/2")).unwrap();
     store.set(&key_of("damaged"), b"{").unwrap();
     assert!(token::of_user(&env, 2).is_err());

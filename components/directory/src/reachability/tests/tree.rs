@@ -12,9 +12,7 @@ fn key(name: &str) -> String {
 }
 
 fn commit(env: &Env, add: impl FnOnce(&mut Changes)) {
-    let mut changes = Changes::default();
-    add(&mut changes);
-    IntentLog::begin(env, changes).unwrap().update_catalog(env, DanglingPolicy::Keep).unwrap();
+    begin(env, add).update_catalog(env, DanglingPolicy::Keep).unwrap();
 }
 
 /// Stores a group below another one, as two writers did that did not see each other's move.
@@ -154,9 +152,7 @@ fn a_feature_of_a_record_that_a_writer_is_about_to_write_is_no_problem() {
     store.set(&key("project/102"), b"null").unwrap();
     commit(&env, |changes| changes.project(102));
     assert_eq!(problems(&env), [key("features")]);
-    let mut changes = Changes::default();
-    changes.project(102);
-    let _importing = IntentLog::begin(&env, changes).unwrap();
+    let _importing = begin(&env, |changes| changes.project(102));
     assert_eq!(problems(&env), [""; 0]);
 }
 

@@ -25,7 +25,7 @@ fn revoke(env: &Env) {
 }
 
 fn total(env: &Env) -> u64 {
-    all(env, "alice", "projects/100/issues_statistics")
+    in_project(env, "alice", "")
 }
 
 #[test]

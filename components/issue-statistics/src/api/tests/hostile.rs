@@ -50,10 +50,8 @@ fn words_of_a_mebibyte_are_counted_and_merged() {
         let word = |id: u64| issue(id, json!({"title": format!("data:{}{id}", "iVBORw0KGgo".repeat(90_000))}));
         import(&env, &(1..9).map(|number| word(round * 8 + number)).collect::<Vec<_>>());
     }
-    assert_eq!(
-        (searched(&env, "ORw0KGgoiVB"), searched(&env, "GgoiVBORw0KGgo17"), searched(&env, "data:iV")),
-        (40, 1, 40)
-    );
+    let found = (searched(&env, "ORw0KGgoiVB"), searched(&env, "GgoiVBORw0KGgo17"), searched(&env, "data:iV"));
+    assert_eq!(found, (40, 1, 40));
 }
 
 #[test]
@@ -91,7 +89,7 @@ fn the_cost_of_a_query_is_bounded() {
     let store = MemoryStore::default();
     let env = forge_on(store.clone());
     let text = "echo ".repeat(5000);
-    import(&env, &(1..200).map(|id| issue(id, json!({"description": text}))).collect::<Vec<_>>());
+    import_many(&env, 1..200, |id| issue(id, json!({"description": text})));
     let phrase = format!("search={}", encode(&format!("\"{}\"", "echo ".repeat(2000))));
     let answer = limited(&store, 0, &phrase);
     assert_eq!(answer.status, 400, "{}", answer.body);
@@ -106,7 +104,7 @@ fn the_cost_of_a_query_is_bounded() {
 fn a_repeated_query_has_the_same_cost() {
     let store = MemoryStore::default();
     let env = forge_on(store.clone());
-    import(&env, &(1..300).map(|id| issue(id, json!({"title": format!("w{id} common text")}))).collect::<Vec<_>>());
+    import_many(&env, 1..300, |id| issue(id, json!({"title": format!("w{id} common text")})));
     let outcomes = |limit: u64| {
         let env = kit::testing::env(store.clone(), &[("issues_max_work", &limit.to_string())]);
         let ask = || get(&env, "root", "issues_statistics?scope=all&search=w1+%22common+text%22+w12").status;

@@ -11,7 +11,7 @@ use kit::store::Store as _;
 use std::rc::Rc;
 
 fn total(env: &Env) -> u64 {
-    all(env, "root", "projects/100/issues_statistics")
+    in_project(env, "root", "")
 }
 
 #[test]
@@ -39,13 +39,11 @@ fn invalid_lines_are_reported_and_the_others_applied() {
     let env = forge();
     let lines = format!("{}\n\nnonsense\n{{\"id\":3}}\r\n{}", issue(1, json!({})), issue(2, json!({})));
     let answer = send_body(&env, Method::POST, "/api/v4/import/issues", "root", lines.into());
-    assert_eq!(
-        answer.body,
-        json!({"imported": {"issue": 2}, "failed": 2, "errors": [
-            {"line": 3, "error": "the line is not a JSON object"},
-            {"line": 4, "error": "project_id is missing"},
-        ]})
-    );
+    let expected = json!({"imported": {"issue": 2}, "failed": 2, "errors": [
+        {"line": 3, "error": "the line is not a JSON object"},
+        {"line": 4, "error": "project_id is missing"},
+    ]});
+    assert_eq!(answer.body, expected);
     assert_eq!(total(&env), 2);
 }
 
@@ -118,8 +116,8 @@ fn concurrent_writers_lose_nothing() {
 #[test]
 fn an_index_can_become_empty() {
     let env = forge();
-    import(&env, &(1..30).map(|id| issue(id, json!({"title": "x"}))).collect::<Vec<_>>());
-    import(&env, &(1..30).map(|id| json!({"id": id, "deleted": true})).collect::<Vec<_>>());
+    import_many(&env, 1..30, |id| issue(id, json!({"title": "x"})));
+    import_many(&env, 1..30, |id| json!({"id": id, "deleted": true}));
     assert_eq!(total(&env), 0);
     import(&env, &[issue(1, json!({}))]);
     assert_eq!(total(&env), 1);
@@ -136,7 +134,7 @@ fn another_project_with_the_id_has_no_issues_of_a_deleted_one() {
     assert_eq!(counted(), [2, 3, 2]);
     let replace = || {
         change(&env, |changes| changes.delete_project(100), || dependents::delete_project(&env, 100).unwrap());
-        assert_eq!(counted_elsewhere(&env), 1);
+        assert_eq!(all(&env, "alice", "groups/10/issues_statistics"), 1);
         save_project(&env, 100, "site", 10, Visibility::Public, FeatureAccess::Enabled);
     };
     replace();
@@ -150,8 +148,4 @@ fn another_project_with_the_id_has_no_issues_of_a_deleted_one() {
     assert_eq!(counted(), [22, 23, 22]);
     replace();
     assert_eq!(counted(), [0, 1, 0]);
-}
-
-fn counted_elsewhere(env: &Env) -> u64 {
-    all(env, "alice", "groups/10/issues_statistics")
 }

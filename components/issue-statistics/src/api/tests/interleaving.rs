@@ -3,92 +3,33 @@
 use super::*;
 use crate::cache::RETENTION_MILLIS;
 use kit::Timestamp;
-use kit::store::{CompareAndSwap, Store, StoreError, SwapOutcome};
-use std::cell::{Cell, RefCell};
+use kit::store::Store;
+use kit::testing::WatchedStore;
+use std::cell::Cell;
 use std::rc::Rc;
 
-type Interrupt = Box<dyn FnOnce()>;
-
-/// A store that calls `interrupt` once, before one of its operations.
+/// A store that calls `interrupt` once, after so many operations, and whether it was called.
 #[derive(Clone)]
 struct InterruptedStore {
-    inner: MemoryStore,
-    remaining: Rc<Cell<u64>>,
-    interrupt: Rc<RefCell<Option<Interrupt>>>,
+    store: WatchedStore,
+    is_done: Rc<Cell<bool>>,
 }
 
 impl InterruptedStore {
-    fn new(inner: MemoryStore, operations: u64, interrupt: impl FnOnce() + 'static) -> Self {
-        let interrupt: Interrupt = Box::new(interrupt);
-        InterruptedStore {
-            inner,
-            remaining: Rc::new(Cell::new(operations)),
-            interrupt: Rc::new(RefCell::new(Some(interrupt))),
-        }
+    fn new(inner: MemoryStore, operations: u64, interrupt: impl Fn() + 'static) -> Self {
+        let (is_done, count) = (Rc::new(Cell::new(false)), Cell::new(0));
+        let done = is_done.clone();
+        let watch = move |_: &str, _: &str| {
+            if count.replace(count.get() + 1) == operations {
+                done.set(true);
+                interrupt();
+            }
+        };
+        InterruptedStore { store: WatchedStore::over(inner, watch), is_done }
     }
 
     fn is_done(&self) -> bool {
-        self.interrupt.borrow().is_none()
-    }
-
-    fn pass(&self) -> &MemoryStore {
-        match self.remaining.get().checked_sub(1) {
-            Some(remaining) => self.remaining.set(remaining),
-            None => {
-                let interrupt = self.interrupt.take();
-                interrupt.into_iter().for_each(|interrupt| interrupt());
-            }
-        }
-        &self.inner
-    }
-}
-
-impl Store for InterruptedStore {
-    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.pass().get(key)
-    }
-
-    fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
-        self.pass().set(key, value)
-    }
-
-    fn delete(&self, key: &str) -> Result<(), StoreError> {
-        self.pass().delete(key)
-    }
-
-    fn exists(&self, key: &str) -> Result<bool, StoreError> {
-        self.pass().exists(key)
-    }
-
-    fn increment(&self, key: &str, delta: i64) -> Result<i64, StoreError> {
-        self.pass().increment(key, delta)
-    }
-
-    fn begin_cas(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
-        Ok(Box::new(InterruptedSwap { inner: self.pass().begin_cas(key)?, store: self.clone() }))
-    }
-
-    fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
-        self.pass().list(prefix, after, limit)
-    }
-}
-
-struct InterruptedSwap {
-    inner: Box<dyn CompareAndSwap>,
-    store: InterruptedStore,
-}
-
-impl CompareAndSwap for InterruptedSwap {
-    fn current(&self) -> Result<Option<Vec<u8>>, StoreError> {
-        self.inner.current()
-    }
-
-    fn swap(self: Box<Self>, value: &[u8]) -> Result<SwapOutcome, StoreError> {
-        self.store.pass();
-        match self.inner.swap(value)? {
-            SwapOutcome::No(inner) => Ok(SwapOutcome::No(Box::new(InterruptedSwap { inner, store: self.store }))),
-            SwapOutcome::Yes => Ok(SwapOutcome::Yes),
-        }
+        self.is_done.get()
     }
 }
 
@@ -121,18 +62,15 @@ fn at_every_operation_on(
     interrupt: fn(&MemoryStore),
     check: impl Fn(&InterruptedStore, &MemoryStore),
 ) {
-    let mut operations = 0;
-    loop {
+    for operations in 0.. {
         let store = forge();
         let other = store.clone();
         let interrupted = InterruptedStore::new(store.clone(), operations, move || interrupt(&other));
         check(&interrupted, &store);
         if !interrupted.is_done() {
-            break;
+            return assert!(operations > 10, "interrupted {operations} times");
         }
-        operations += 1;
     }
-    assert!(operations > 10, "interrupted {operations} times");
 }
 
 const SEARCH: &str = "issues_statistics?scope=all&search=%22text+1%22&labels=None";
@@ -156,7 +94,7 @@ fn replace_and_delete_segments(store: &MemoryStore) {
 fn a_count_is_right_whenever_segments_are_replaced() {
     for interrupt in [replace_segments, replace_and_delete_segments] {
         at_every_operation(interrupt, |interrupted, _| {
-            let answer = get(&instance(interrupted.clone(), 2), "root", SEARCH);
+            let answer = get(&instance(interrupted.store.clone(), 2), "root", SEARCH);
             assert_eq!(answer.status, 200, "{}", answer.body);
             // Issue 1 and issues 10 to 15, in their old or new texts.
             assert_eq!(answer.body["statistics"]["counts"]["all"], 7);
@@ -167,7 +105,7 @@ fn a_count_is_right_whenever_segments_are_replaced() {
 #[test]
 fn imports_at_the_same_time_lose_nothing() {
     at_every_operation(replace_segments, |interrupted, store| {
-        let env = instance(interrupted.clone(), 2);
+        let env = instance(interrupted.store.clone(), 2);
         let report = import(&env, &lines(20..25, "third text"));
         assert_eq!(report["imported"]["issue"], 5);
         if interrupted.is_done() {
@@ -189,15 +127,14 @@ fn forge_with_a_reporter() -> MemoryStore {
 
 fn end_the_role(store: &MemoryStore) {
     let env = instance(store.clone(), 1);
-    let end = || member::save(&env, 2, &[(Source::Project(101), None)].into()).unwrap();
-    change(&env, |changes| changes.member(Source::Project(101), 2), end);
+    list_member(&env, 2, Source::Project(101), None);
 }
 
 /// An instance caches the access of a user for one revision of the catalog.
 #[test]
 fn a_role_that_ends_during_a_count_is_not_remembered() {
     at_every_operation_on(forge_with_a_reporter, end_the_role, |interrupted, _| {
-        let env = instance(interrupted.clone(), 2);
+        let env = instance(interrupted.store.clone(), 2);
         for path in ["projects/101/issues_statistics?scope=all", "issues_statistics?scope=all"] {
             let status = get(&env, "alice", path).status;
             assert!([200, 404].contains(&status), "{status}");

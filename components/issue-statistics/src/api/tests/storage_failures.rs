@@ -7,13 +7,10 @@ use kit::testing::FailingStore;
 /// the client can repeat the import. If the lines are not applied, the response is an error.
 #[test]
 fn an_import_is_applied_as_a_whole_or_not_at_all() {
-    let mut operations = 0;
-    loop {
+    for operations in 0.. {
         let store = MemoryStore::default();
         let env = forge_on(store.clone());
-        for id in 1..4 {
-            import(&env, &[issue(id, json!({"title": "old"}))]);
-        }
+        (1..4).for_each(|id| _ = import(&env, &[issue(id, json!({"title": "old"}))]));
         let failing = FailingStore::after(operations, store.clone());
         let lines: String = (1..6).map(|id| format!("{}\n", issue(id, json!({"title": "new"})))).collect();
         let fails = kit::testing::env(failing.clone(), &[]);
@@ -26,15 +23,14 @@ fn an_import_is_applied_as_a_whole_or_not_at_all() {
         assert!([[3, 0], [0, 5]].contains(&found), "{found:?} after {operations}");
         if !failing.failed() {
             assert_eq!((answer.status, found), (200, [0, 5]));
-            break;
+            assert!(operations > 20, "every operation was made to fail once");
+            return;
         }
         assert!(answer.status == 500 || (answer.status == 200 && found == [0, 5]), "after {operations}: {found:?}");
         let again = send_body(&fresh, Method::POST, "/api/v4/import/issues", "root", lines.into());
         assert_eq!(again.status, 200);
         assert_eq!(all(&fresh, "root", "issues_statistics?scope=all&search=new"), 5);
-        operations += 1;
     }
-    assert!(operations > 20, "every operation was made to fail once");
 }
 
 #[test]
@@ -42,17 +38,13 @@ fn a_count_without_storage_is_an_error() {
     let store = MemoryStore::default();
     let env = forge_on(store.clone());
     import(&env, &[issue(1, json!({"title": "a b"}))]);
-    let mut operations = 0;
-    loop {
+    for operations in 0.. {
         let failing = FailingStore::after(operations, store.clone());
         let path = "groups/10/issues_statistics?search=a&not[labels]=y&created_after=2020-01-01";
         let answer = get(&kit::testing::env(failing.clone(), &[]), "alice", path);
         if !failing.failed() {
-            assert_eq!(answer.status, 200);
-            break;
+            return assert_eq!((answer.status, operations > 8), (200, true));
         }
         assert_eq!((answer.status, answer.body), (500, json!({"message": "500 Internal Server Error"})));
-        operations += 1;
     }
-    assert!(operations > 8);
 }

@@ -37,12 +37,10 @@ fn a_caller_sees_their_own_user() {
     for token in ["t2", "r2", "x2"] {
         let shown = forge.get(token, "user");
         assert_eq!(shown.status, 200, "{token}: also read_user suffices");
-        assert_eq!(
-            shown.body,
-            json!({"id": 2, "username": "alice", "name": "ALICE", "state": "active", "locked": false,
-                "public_email": null, "avatar_url": null, "web_url": "https://forge.test/alice", "bot": false,
-                "email": "alice@forge.test", "commit_email": "alice@forge.test", "external": false})
-        );
+        let expected = json!({"id": 2, "username": "alice", "name": "ALICE", "state": "active", "locked": false,
+            "public_email": null, "avatar_url": null, "web_url": "https://forge.test/alice", "bot": false,
+            "email": "alice@forge.test", "commit_email": "alice@forge.test", "external": false});
+        assert_eq!(shown.body, expected);
     }
     let admin = forge.get("t1", "user/").body;
     assert_eq!((&admin["is_admin"], &admin["namespace_id"]), (&json!(true), &json!(PERSONAL + 1)));
@@ -87,20 +85,18 @@ fn projects_are_shown_only_to_callers_who_may_read_them() {
     }
     assert_eq!(forge.get("x2", "projects/100").body["error"], "insufficient_scope");
     let shown = forge.get("t2", "projects/ACME%2fcore%2Fp101").body;
-    assert_eq!(
-        shown,
-        json!({"id": 101, "name": "P101", "name_with_namespace": "ACME / CORE / P101", "path": "p101",
-            "path_with_namespace": "acme/core/p101", "default_branch": null, "visibility": "private",
-            "http_url_to_repo": "https://forge.test/acme/core/p101.git",
-            "web_url": "https://forge.test/acme/core/p101", "archived": false, "creator_id": null,
-            "issues_enabled": true, "issues_access_level": "enabled", "repository_access_level": "enabled",
-            "merge_requests_enabled": true, "merge_requests_access_level": "enabled", "packages_enabled": true,
-            "package_registry_access_level": "enabled", "suggestion_commit_message": null,
-            "permissions": {"project_access": null, "group_access": {"access_level": 30}},
-            "_links": {"self": "https://forge.test/api/v4/projects/101"}, "shared_with_groups": [],
-            "namespace": {"id": 11, "name": "CORE", "path": "core", "kind": "group", "full_path": "acme/core",
-                "parent_id": 10, "avatar_url": null, "web_url": "https://forge.test/groups/acme/core"}})
-    );
+    let expected = json!({"id": 101, "name": "P101", "name_with_namespace": "ACME / CORE / P101", "path": "p101",
+        "path_with_namespace": "acme/core/p101", "default_branch": null, "visibility": "private",
+        "http_url_to_repo": "https://forge.test/acme/core/p101.git",
+        "web_url": "https://forge.test/acme/core/p101", "archived": false, "creator_id": null,
+        "issues_enabled": true, "issues_access_level": "enabled", "repository_access_level": "enabled",
+        "merge_requests_enabled": true, "merge_requests_access_level": "enabled", "packages_enabled": true,
+        "package_registry_access_level": "enabled", "suggestion_commit_message": null,
+        "permissions": {"project_access": null, "group_access": {"access_level": 30}},
+        "_links": {"self": "https://forge.test/api/v4/projects/101"}, "shared_with_groups": [],
+        "namespace": {"id": 11, "name": "CORE", "path": "core", "kind": "group", "full_path": "acme/core",
+            "parent_id": 10, "avatar_url": null, "web_url": "https://forge.test/groups/acme/core"}});
+    assert_eq!(shown, expected);
     let simple = forge.fields("", "projects/100");
     assert_eq!(simple, forge.fields("t2", "projects/100?simple=true"));
     assert!(!simple.contains("permissions") && simple.contains("path_with_namespace"));
@@ -117,11 +113,8 @@ fn a_project_s_creator_is_not_the_next_user_with_the_id() {
         shown["creator_id"].clone()
     };
     let delete = |id| {
-        let mut changes = Changes::default();
-        changes.delete_user(id);
-        let intents = IntentLog::begin(&forge.0, changes).unwrap();
-        dependents::delete_user(&forge.0, id).unwrap();
-        intents.commit(&forge.0).unwrap();
+        let delete = || dependents::delete_user(&forge.0, id).unwrap();
+        change(&forge.0, |changes| changes.delete_user(id), delete);
     };
     save(4);
     assert_eq!(shown(), 4);
@@ -233,13 +226,9 @@ fn projects_without_issues_and_archived_ones_can_be_left_out() {
     assert_eq!(found("with_issues_enabled=true"), [106, 100]);
     let found = |query: &str| forge.get("", &format!("groups/acme/projects?{query}")).ids();
     assert!(found("").contains(&106) && !found("with_issues_enabled=true").contains(&106));
-    for nothing in [
-        "archived=true",
-        "active=false",
-        "marked_for_deletion_on=2026-01-01",
-        "repository_storage=x",
-        "custom_attributes[team]=x",
-    ] {
+    let without_any = "archived=true active=false marked_for_deletion_on=2026-01-01 repository_storage=x \
+        custom_attributes[team]=x";
+    for nothing in without_any.split(' ') {
         assert_eq!(forge.get("t1", &format!("groups?{nothing}")).ids(), [0; 0], "{nothing}");
     }
     assert!(!forge.get("t1", "groups?archived=false&active=true").ids().is_empty());
@@ -296,12 +285,10 @@ fn groups_are_shown_only_to_callers_who_may_read_them() {
     for id in ["alice", "nothing", "99", "acme%2Fp100"] {
         is(forge.get("t1", &format!("groups/{id}")), 404, "404 Group Not Found");
     }
-    assert_eq!(
-        forge.get("t4", "groups/acme%2Fcore").body,
-        json!({"id": 11, "name": "CORE", "path": "core", "full_name": "ACME / CORE", "full_path": "acme/core",
-            "parent_id": 10, "visibility": "private", "avatar_url": null,
-            "web_url": "https://forge.test/groups/acme/core", "shared_with_groups": []})
-    );
+    let expected = json!({"id": 11, "name": "CORE", "path": "core", "full_name": "ACME / CORE", "full_path": "acme/core",
+        "parent_id": 10, "visibility": "private", "avatar_url": null,
+        "web_url": "https://forge.test/groups/acme/core", "shared_with_groups": []});
+    assert_eq!(forge.get("t4", "groups/acme%2Fcore").body, expected);
     assert_eq!(names(&forge.get("t1", "groups?per_page=1&page=2")), ["CORE"]);
 }
 

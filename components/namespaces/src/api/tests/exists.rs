@@ -12,15 +12,9 @@ fn existence_is_about_the_path_below_one_parent() {
         (answer.body["exists"].as_bool().unwrap(), answer.body["suggests"].clone())
     };
     let free = (false, json!([]));
-    for query in [
-        "core/exists",
-        "p100/exists?parent_id=10",
-        "acme/exists?parent_id=10",
-        "core/exists?parent_id=99",
-        "core/exists?parent_id=-1",
-        "GUILDS/exists",
-        "a%20b/exists",
-    ] {
+    let queries = "core/exists p100/exists?parent_id=10 acme/exists?parent_id=10 core/exists?parent_id=99 \
+        core/exists?parent_id=-1 GUILDS/exists a%20b/exists";
+    for query in queries.split(' ') {
         assert_eq!(exists(query), free, "{query}");
     }
     assert_eq!(exists("ACME/exists"), (true, json!(["ACME1"])));
@@ -58,10 +52,8 @@ fn requests_about_paths_are_counted_for_each_user() {
     assert_eq!(status(&env, "t4", "namespaces/free/exists"), 200);
     let refused = get(&env, "t4", "namespaces/acme/exists");
     let text = "This endpoint has been requested too many times. Try again later.";
-    assert_eq!(
-        (refused.status, &refused.body),
-        (429, &json!({"message": {"error": text}, "limit": EXISTS_RATE_LIMIT}))
-    );
+    let expected = (429, &json!({"message": {"error": text}, "limit": EXISTS_RATE_LIMIT}));
+    assert_eq!((refused.status, &refused.body), expected);
     assert_eq!(refused.header("ratelimit-name"), EXISTS_RATE_LIMIT);
     assert_eq!(refused.header("retry-after"), "60");
     assert_eq!(status(&env, "r4", "namespaces/acme/exists"), 429, "another token of theirs");

@@ -64,11 +64,8 @@ fn an_instance_reads_the_records_of_filtered_rows_once() {
 fn a_filter_by_the_records_of_too_many_projects_is_refused() {
     let forge = Forge::filled();
     let ids = 100..20_101;
-    let mut changes = Changes::default();
-    ids.clone().for_each(|id| changes.project(id));
-    let intents = IntentLog::begin(&forge.0, changes).unwrap();
-    ids.for_each(|id| project::save(&forge.0, new_project(id, 10)).unwrap());
-    intents.commit(&forge.0).unwrap();
+    let save = || ids.clone().for_each(|id| project::save(&forge.0, new_project(id, 10)).unwrap());
+    change(&forge.0, |changes| ids.clone().for_each(|id| changes.project(id)), save);
     let refused = forge.get("t2", "projects?with_merge_requests_enabled=true");
     let text = "400 Bad request - with_merge_requests_enabled needs a filter that leaves fewer projects";
     assert_eq!((refused.status, refused.body), (400, json!({"message": text})));

@@ -41,12 +41,10 @@ fn direct_members_and_all() {
     assert_eq!(found("t3", "projects/bob%2Fp103/members"), [(3, 50)], "a user owns their own projects");
     assert_eq!(found("t3", "projects/103/members/all"), [(3, 50)]);
     let one = forge.get("t1", "projects/101/members/all/4").body;
-    assert_eq!(
-        one,
-        json!({"id": 4, "username": "eve", "name": "EVE", "state": "active", "locked": false, "public_email": null,
-            "avatar_url": null, "web_url": "https://forge.test/eve", "access_level": 30, "expires_at": "2100-01-01",
-            "membership_state": "active"})
-    );
+    let expected = json!({"id": 4, "username": "eve", "name": "EVE", "state": "active", "locked": false, "public_email": null,
+        "avatar_url": null, "web_url": "https://forge.test/eve", "access_level": 30, "expires_at": "2100-01-01",
+        "membership_state": "active"});
+    assert_eq!(one, expected);
     assert_eq!(forge.get("t1", "projects/101/members/all/3").body["expires_at"], "2099-12-31");
     let missing = forge.get("t1", "projects/101/members/4");
     assert_eq!((missing.status, missing.body), (404, json!({"message": "404 Not found"})));

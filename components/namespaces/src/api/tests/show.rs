@@ -29,15 +29,11 @@ fn a_namespace_is_shown_only_to_members_and_administrators() {
     }
     assert_eq!((status("t1", "bob"), status("t1", "guild")), (200, 200));
     let shown = forge.get("t2", "namespaces/acme%2Fcore").body;
-    assert_eq!(
-        shown,
-        json!({"id": 11, "name": "CORE", "path": "core", "kind": "group", "full_path": "acme/core", "parent_id": 10, "avatar_url": null, "web_url": "https://forge.test/groups/acme/core", "billable_members_count": 1})
-    );
+    let expected = json!({"id": 11, "name": "CORE", "path": "core", "kind": "group", "full_path": "acme/core", "parent_id": 10, "avatar_url": null, "web_url": "https://forge.test/groups/acme/core", "billable_members_count": 1});
+    assert_eq!(shown, expected);
     let own = forge.get("t2", "namespaces/alice").body;
-    assert_eq!(
-        own,
-        json!({"id": PERSONAL + 2, "name": "ALICE", "path": "alice", "kind": "user", "full_path": "alice", "parent_id": null, "avatar_url": null, "web_url": "https://forge.test/alice", "billable_members_count": 1, "plan": "free", "trial_ends_on": null, "trial": false})
-    );
+    let expected = json!({"id": PERSONAL + 2, "name": "ALICE", "path": "alice", "kind": "user", "full_path": "alice", "parent_id": null, "avatar_url": null, "web_url": "https://forge.test/alice", "billable_members_count": 1, "plan": "free", "trial_ends_on": null, "trial": false});
+    assert_eq!(own, expected);
 }
 
 #[test]

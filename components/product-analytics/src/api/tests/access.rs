@@ -1,8 +1,6 @@
 //! Authorization of queries, and the conditions under which a project has analytics.
 
 use super::*;
-use directory::catalog::changes::Changes;
-use directory::catalog::intent_log::IntentLog;
 
 const LOAD: &str = "7/product_analytics/request/load";
 
@@ -181,15 +179,6 @@ fn a_projects_own_engine_is_asked_with_its_own_key_or_not_at_all() {
     assert_eq!(own(Some("https://own.test"), None), None);
 }
 
-/// Changes records as an import does, with the catalog.
-fn change(env: &Env, changes: impl FnOnce(&mut Changes), write: impl FnOnce()) {
-    let mut changed = Changes::default();
-    changes(&mut changed);
-    let log = IntentLog::begin(env, changed).unwrap();
-    write();
-    log.commit(env).unwrap();
-}
-
 /// The number of store operations of a query in an instance from `new`. The store fails after each of them once.
 fn operations_until_asked(forge: &Forge, new: impl Fn() -> Env) -> u64 {
     for operations in 0.. {
@@ -225,9 +214,7 @@ fn a_member_who_is_removed_is_refused_by_an_instance_that_knew_them() {
     let env = forge.env();
     let status = || ask(env.clone(), "guest", Method::POST, "9/product_analytics/request/load", QUERY).status;
     let set = |role: Option<Role>| {
-        let membership = role.map(|role| Membership { role, expires_at: None });
-        let save = || member::save(&env, 2, &[(Source::Group(10), membership)].into()).unwrap();
-        change(&env, |changes| changes.member(Source::Group(10), 2), save);
+        list_member(&env, 2, Source::Group(10), role.map(|role| Membership { role, expires_at: None }));
     };
     set(Some(Role::Guest));
     assert_eq!((status(), status()), (200, 200));
@@ -245,9 +232,7 @@ fn a_caller_who_loses_access_while_the_body_arrives_is_refused() {
     let forge = Forge::answering("{}");
     let (env, writer) = (forge.env(), forge.env());
     let set = |role: Option<Role>| {
-        let membership = role.map(|role| Membership { role, expires_at: None });
-        let save = || member::save(&writer, 2, &[(Source::Group(10), membership)].into()).unwrap();
-        change(&writer, |changes| changes.member(Source::Group(10), 2), save);
+        list_member(&writer, 2, Source::Group(10), role.map(|role| Membership { role, expires_at: None }));
     };
     set(Some(Role::Guest));
     let slowly = |between: Box<dyn FnOnce()>| {
@@ -261,11 +246,7 @@ fn a_caller_who_loses_access_while_the_body_arrives_is_refused() {
     };
     assert_eq!(slowly(Box::new(|| ())), 200);
     let ended = writer.clone();
-    let end = move || {
-        let save = || member::save(&ended, 2, &[(Source::Group(10), None)].into()).unwrap();
-        change(&ended, |changes| changes.member(Source::Group(10), 2), save);
-    };
-    assert_eq!(slowly(Box::new(end)), 404);
+    assert_eq!(slowly(Box::new(move || list_member(&ended, 2, Source::Group(10), None))), 404);
     set(Some(Role::Guest));
     let revoked = writer.clone();
     let revoke = move || token::save(&revoked, &Fingerprint::of(b"guest"), None).unwrap();

@@ -31,20 +31,16 @@ fn the_engine_is_asked_for_this_and_nothing_else() {
     let [dry_run, meta] = calls.as_slice() else { panic!("two calls: {calls:?}") };
     let asked =
         |call: &OutboundRequest| format!("{} {} {}", call.method, call.url, String::from_utf8_lossy(&call.body));
-    assert_eq!(
-        asked(dry_run),
-        r#"POST http://engine.test/x/cubejs-api/v1/dry-run {"query":{"limit": 1.50},"queryType":"single"}"#
-    );
+    let expected = r#"POST http://engine.test/x/cubejs-api/v1/dry-run {"query":{"limit": 1.50},"queryType":"single"}"#;
+    assert_eq!(asked(dry_run), expected);
     assert_eq!(asked(meta), "GET http://engine.test/x/cubejs-api/v1/meta ");
     for (call, project) in [(dry_run, "gitlab_project_7"), (meta, "gitlab_project_9")] {
         let mut names: Vec<&str> = call.headers.keys().map(HeaderName::as_str).collect();
         names.sort_unstable();
         assert_eq!(names, ["authorization", "content-type"]);
         assert_eq!(call.headers["content-type"], "application/json");
-        assert_eq!(
-            claims(call),
-            json!({"iat": 1_790_000_000, "exp": 1_790_000_180, "appId": project, "gitlabToken": null, "iss": "forge.test"})
-        );
+        let expected = json!({"iat": 1_790_000_000, "exp": 1_790_000_180, "appId": project, "gitlabToken": null, "iss": "forge.test"});
+        assert_eq!(claims(call), expected);
         let timeouts = [call.timeouts.connect, call.timeouts.idle, call.timeouts.total];
         assert_eq!(timeouts.map(|time| time.as_secs()), [10, 20, 30]);
     }
@@ -155,13 +151,11 @@ fn gaps_are_filled_where_a_query_asks_for_it() {
     let forge = Forge::answering(r#"{"results":[{"data":[{"S.at.day":"2024-05-01T00:00:00.000","S.n":1}]}]}"#);
     let query = r#"{"query":{"measures":["S.n"],"filters":[{"member":"S.at","operator":"inDateRange","values":["2024-05-01","2024-05-02"]}]}}"#;
     let days = &forge.load(query).json()["results"][0]["data"];
-    assert_eq!(
-        *days,
-        json!([
-            {"S.at.day": "2024-05-01T00:00:00.000", "S.n": 1},
-            {"S.at.day": "2024-05-02T00:00:00.000", "S.at": "2024-05-02T00:00:00.000", "S.n": "0"}
-        ])
-    );
+    let expected = json!([
+        {"S.at.day": "2024-05-01T00:00:00.000", "S.n": 1},
+        {"S.at.day": "2024-05-02T00:00:00.000", "S.at": "2024-05-02T00:00:00.000", "S.n": "0"}
+    ]);
+    assert_eq!(*days, expected);
 }
 
 #[test]
@@ -224,15 +218,13 @@ fn errors_in_the_middle_of_a_response_break_it_off() {
     let late = r#","error":"late","stack":"/srv""#;
     assert_eq!(broken(move || cut(&other(late))), "an error in the middle of a result");
     assert_eq!(broken(move || cut(&(other("") + "<html>/srv"))), "something follows its end");
-    assert_eq!(
-        broken(|| {
-            let mut chunks = cut(&long(""));
-            chunks.truncate(5);
-            chunks.push(Err(BodyError::Upstream("reset".into())));
-            chunks
-        }),
-        "reset"
-    );
+    let found = broken(|| {
+        let mut chunks = cut(&long(""));
+        chunks.truncate(5);
+        chunks.push(Err(BodyError::Upstream("reset".into())));
+        chunks
+    });
+    assert_eq!(found, "reset");
     let endless = || {
         let part = |n| Ok(Bytes::from(if n == 0 { "{\"x\":\"".to_owned() } else { "y".repeat(64 << 10) }));
         (0..1000).map(part).collect()
