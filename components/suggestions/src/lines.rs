@@ -164,10 +164,9 @@ mod tests {
         let file = IndexedFile::new(Bytes::from_static(FILE));
         assert_eq!((file.count(), IndexedFile::new(Bytes::new()).count()), (5, 0));
         assert_eq!(file.lines(3..9).collect::<Vec<_>>(), [&b"\xff\xfe\n"[..], b"last"]);
-        assert_eq!(
-            [line_ending(b"a\n"), line_ending(b"a\r\n"), line_ending(b"a"), line_ending(b"\r"), line_ending(b"")],
-            ["\n", "\r\n", "", "", ""]
-        );
+        let found =
+            [line_ending(b"a\n"), line_ending(b"a\r\n"), line_ending(b"a"), line_ending(b"\r"), line_ending(b"")];
+        assert_eq!(found, ["\n", "\r\n", "", "", ""]);
     }
 
     #[test]

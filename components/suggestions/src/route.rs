@@ -378,22 +378,12 @@ mod tests {
         ] {
             assert_eq!(answer(Method::GET, path), "404", "{path}");
         }
-        for path in [
-            "suggestions/5",
-            "suggestions/5/apply",
-            "suggestions/batch_apply",
-            "projects/7/merge_requests",
-            "projects/7/merge_requests/3",
-            "merge_requests",
-            "projects/7/merge_requests/3/commits",
-            "projects/7/merge_requests/3/discussions",
-            "projects/7/merge_requests/3/discussions/ab",
-            "projects/7/merge_requests/3/discussions/ab/notes",
-            "projects/7/merge_requests/3/notes",
-            "projects/7/repository.git/info/refs",
-            "projects/7/repository.git/git-upload-pack",
-            "import/suggestions",
-        ] {
+        let paths = "suggestions/5 suggestions/5/apply suggestions/batch_apply projects/7/merge_requests \
+            projects/7/merge_requests/3 merge_requests projects/7/merge_requests/3/commits \
+            projects/7/merge_requests/3/discussions projects/7/merge_requests/3/discussions/ab \
+            projects/7/merge_requests/3/discussions/ab/notes projects/7/merge_requests/3/notes \
+            projects/7/repository.git/info/refs projects/7/repository.git/git-upload-pack import/suggestions";
+        for path in paths.split(' ') {
             assert_eq!(answer(Method::DELETE, path), "405", "{path}");
         }
     }

@@ -97,10 +97,8 @@ mod tests {
     #[test]
     fn the_flag_has_both_names() {
         let json = made(1, 0, Some("x"), 2).to_json(5, b"\xfftwo\r\n", true, false);
-        assert_eq!(
-            json,
-            json!({"id": 1, "from_line": 5, "to_line": 6, "applicable": true, "appliable": true,
-                "applied": false, "from_content": "\u{fffd}two\r\n", "to_content": "x\r\n"})
-        );
+        let expected = json!({"id": 1, "from_line": 5, "to_line": 6, "applicable": true, "appliable": true,
+            "applied": false, "from_content": "\u{fffd}two\r\n", "to_content": "x\r\n"});
+        assert_eq!(json, expected);
     }
 }

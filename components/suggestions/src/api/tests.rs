@@ -43,23 +43,43 @@ mod reused_user_ids;
 mod special_files;
 mod storage_failures;
 mod text_bounds;
-mod watched_store;
+
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "../../../../tests/harness/repository.rs"]
+mod local_repository;
+
+pub use local_repository::Repository;
 
 use crate::api;
+use crate::applicability::InapplicableReason;
+use crate::git::pack_entry::EntryKind;
+use crate::git::{Object, ObjectId, ObjectKind, pktline};
+use crate::repository_id::RepositoryId;
+use crate::store::ref_transaction::{Conflict, RefChange, update_all};
+use crate::store::refs;
+use bytes::Bytes;
 use directory::access::Role;
 use directory::dependents;
 use directory::member::{self, Membership, Source};
 use directory::namespace::{NewGroup, Visibility};
-use directory::project::{self, FeatureAccess, JobTokenScope, NewProject};
+use directory::project::{self, FeatureAccess, NewProject, ProjectKey, ProtectedBranch};
+use directory::testing::{issue, issue_to, join, new_group, new_token, set_membership};
 use directory::token::{self, Fingerprint, Subject, Token};
 use directory::user::{self, NewUser, UserState};
+use futures::FutureExt as _;
 use futures::executor::block_on;
 use http::{HeaderMap, Method};
-use kit::testing::{self, CountingEntropy, MemoryStore};
-use kit::{Env, Request};
+use kit::gc::GRACE;
+use kit::store::{Store as _, StoreError};
+use kit::testing::{
+    self, CountingEntropy, CountingStore, FailingStore, LostReplyStore, MemoryStore, NOW, WatchedStore,
+};
+use kit::{Body, Env, Request};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Stdio;
 use std::rc::Rc;
 
 /// Project ids by visibility; `FORK` is a fork of `PUBLIC` that belongs to `dev`.
@@ -90,6 +110,25 @@ impl TestResponse {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
+    /// This response, which has to have a status.
+    #[track_caller]
+    pub fn expect(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{}", self.text());
+        self
+    }
+
+    /// The id of the first suggestion in the first note of a discussion.
+    #[track_caller]
+    pub fn suggestion(&self) -> u64 {
+        self.json()["notes"][0]["suggestions"][0]["id"].as_u64().unwrap_or_else(|| panic!("{}", self.text()))
+    }
+
+    /// The numbers of the merge requests in a list.
+    #[track_caller]
+    pub fn iids(&self) -> Vec<u64> {
+        self.json().as_array().unwrap().iter().map(|one| one["iid"].as_u64().unwrap()).collect()
+    }
+
     /// The status and the error message.
     pub fn refusal(&self) -> (u16, String) {
         let body = self.json();
@@ -100,18 +139,8 @@ impl TestResponse {
 
 /// A user as they are when a forge is new; the first one is its administrator.
 pub fn new_user(id: u64, name: &str) -> NewUser {
-    NewUser {
-        id,
-        username: name.into(),
-        name: format!("{name} of Acme"),
-        commit_email: None,
-        state: UserState::Active,
-        is_admin: id == 1,
-        external: false,
-        bot: false,
-        namespace_id: Some(1000 + id),
-        details: Default::default(),
-    }
+    let new = directory::testing::new_user(id, name);
+    NewUser { name: format!("{name} of Acme"), is_admin: id == 1, namespace_id: Some(1000 + id), ..new }
 }
 
 impl Forge {
@@ -125,19 +154,10 @@ impl Forge {
             user::save(&env, user).unwrap();
             forge.token(name, id, &["api"]);
         }
-        let group = NewGroup {
-            id: 10,
-            name: "Acme".into(),
-            path: "acme".into(),
-            parent_id: None,
-            visibility: Visibility::Public,
-            shares: vec![],
-            details: Default::default(),
-        };
+        let group = NewGroup { name: "Acme".into(), visibility: Visibility::Public, ..new_group(10, "acme", None) };
         dependents::save_group(&env, group).unwrap();
         for (id, role) in [(2, Role::Maintainer), (3, Role::Developer), (4, Role::Reporter), (5, Role::Guest)] {
-            let membership = Some(Membership { role, expires_at: None });
-            member::save(&env, id, &[(Source::Group(10), membership)].into()).unwrap();
+            join(&env, id, Source::Group(10), role);
         }
         forge.project(PUBLIC, |_| {});
         forge.project(PRIVATE, |project| project.visibility = Visibility::Private);
@@ -145,36 +165,47 @@ impl Forge {
         forge
     }
 
+    /// Merge request 1 from `topic` of a repository with these files, which is imported.
+    pub fn with(files: &[(&str, &[u8])]) -> (Self, Repository) {
+        let (forge, repository) = (Forge::new(), Repository::with(files));
+        forge.import(PUBLIC, &repository);
+        forge.merge_request(1, Value::Null);
+        (forge, repository)
+    }
+
+    /// The same forge over a copy of its store.
+    pub fn copy(&self) -> Self {
+        self.over(self.store.snapshot())
+    }
+
+    /// The same forge over another store.
+    pub fn over(&self, store: MemoryStore) -> Self {
+        Forge { store, entropy: self.entropy.clone() }
+    }
+
+    /// Calls `attempt` with copies of the forge, of which the first fails at once and each further one an operation
+    /// later, until one does not fail. Returns how many failed.
+    pub fn fail_at_each_operation(&self, mut attempt: impl FnMut(u64, &Forge, FailingStore)) -> u64 {
+        for operations in 0.. {
+            let copy = self.copy();
+            let failing = FailingStore::after(operations, copy.store.clone());
+            attempt(operations, &copy, failing.clone());
+            if !failing.failed() {
+                return operations;
+            }
+        }
+        unreachable!("the range has no end")
+    }
+
     pub fn project(&self, id: u64, change: impl FnOnce(&mut NewProject)) {
-        let mut project = NewProject {
-            id,
-            name: format!("Project {id}"),
-            path: format!("p{id}"),
-            namespace_id: 10,
-            visibility: Visibility::Public,
-            registry: FeatureAccess::Enabled,
-            issues: FeatureAccess::Enabled,
-            repository: FeatureAccess::Enabled,
-            merge_requests: FeatureAccess::Enabled,
-            archived: false,
-            default_branch: Some("main".into()),
-            creator_id: None,
-            shares: vec![],
-            job_tokens: JobTokenScope { restricted: true, projects: vec![], groups: vec![] },
-            protected_branches: None,
-            suggestion_commit_message: None,
-            analytics: Default::default(),
-            pages_unique_domain: None,
-        };
+        let new = directory::testing::new_project(id, &format!("p{id}"), 10);
+        let mut project = NewProject { name: format!("Project {id}"), visibility: Visibility::Public, ..new };
         change(&mut project);
         project::save(&self.env(), project).unwrap();
     }
 
     pub fn token(&self, text: &str, user_id: u64, scopes: &[&str]) {
-        let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
-        let token =
-            Token { subject: Subject::User(user_id), name: "t".into(), scopes, expires_at: None, revoked: false };
-        token::save(&self.env(), &Fingerprint::of(text.as_bytes()), Some(token)).unwrap();
+        issue_to(&self.env(), text, user_id, scopes);
     }
 
     pub fn env(&self) -> Env {
@@ -219,10 +250,9 @@ impl Forge {
     pub fn import_with_head(&self, project: u64, repository: &Repository, head: &str) {
         let objects = repository.git(&["cat-file", "--batch", "--batch-all-objects"]);
         let path = format!("import/suggestions/{project}/objects");
-        let answer = self.send_bytes(Method::POST, &path, "root", "application/octet-stream", objects);
-        assert_eq!(answer.status, 200, "{}", answer.text());
+        self.send_bytes(Method::POST, &path, "root", "application/octet-stream", objects).expect(200);
         let refs = repository.text(&["for-each-ref", "--format=%(objectname) %(refname)"]);
-        let current = self.get(&format!("projects/{project}/repository.git/info/refs"), "root").text();
+        let current = self.refs(project, "root");
         let moves: Vec<Value> = refs
             .lines()
             .map(|line| {
@@ -245,7 +275,7 @@ impl Forge {
 
     /// The commit that a branch points to.
     pub fn head(&self, project: u64, branch: &str) -> String {
-        let refs = self.get(&format!("projects/{project}/repository.git/info/refs"), "root").text();
+        let refs = self.refs(project, "root");
         let suffix = format!("\trefs/heads/{branch}");
         refs.lines().find_map(|line| line.strip_suffix(&suffix)).expect("the branch is there").to_owned()
     }
@@ -263,10 +293,34 @@ impl Forge {
     /// Comments on a line of `topic` as `rep`. Returns the ids of the suggestions.
     pub fn suggest(&self, iid: u64, path: &str, line: u64, body: &str) -> Vec<u64> {
         let project = if iid == 3 { FORK } else { PUBLIC };
-        let answer = self.comment(iid, "rep", comment(&self.head(project, "topic"), path, line, body));
-        assert_eq!(answer.status, 201, "{}", answer.text());
+        let answer = self.comment(iid, "rep", comment(&self.head(project, "topic"), path, line, body)).expect(201);
         let suggestions = answer.json()["notes"][0]["suggestions"].clone();
         suggestions.as_array().unwrap().iter().map(|suggestion| suggestion["id"].as_u64().unwrap()).collect()
+    }
+
+    /// Checks everything. Returns the problems, or another list of the reports.
+    #[track_caller]
+    pub fn fsck(&self, list: &str) -> Vec<Value> {
+        let (mut body, mut found) = (json!({}), Vec::new());
+        loop {
+            let report = self.send(Method::POST, "maintenance/suggestions/fsck", "root", body).expect(200).json();
+            found.extend(report[list].as_array().cloned().unwrap_or_default());
+            if report["cursor"].is_null() {
+                return found;
+            }
+            body = json!({"cursor": report["cursor"]});
+        }
+    }
+
+    /// The packs of `PUBLIC`, as they are listed.
+    pub fn packs(&self) -> Vec<Value> {
+        let list = self.store.get(&format!("suggestions/v1/packs/{PUBLIC}")).unwrap().unwrap();
+        serde_json::from_slice::<Value>(&list).unwrap()["packs"].as_array().unwrap().clone()
+    }
+
+    /// git's list of refs.
+    pub fn refs(&self, project: u64, token: &str) -> String {
+        self.get(&format!("projects/{project}/repository.git/info/refs"), token).text()
     }
 
     pub fn comment(&self, iid: u64, token: &str, body: Value) -> TestResponse {
@@ -298,20 +352,31 @@ impl Forge {
 }
 
 pub fn send(env: Env, method: Method, path: &str, token: &str, media_type: &str, body: Vec<u8>) -> TestResponse {
-    let mut request = Request::new(method, &format!("/api/v4/{path}"));
-    if !token.is_empty() {
-        request.headers.insert("private-token", token.parse().unwrap());
-    }
-    if !media_type.is_empty() {
-        request.headers.insert("content-type", media_type.parse().unwrap());
+    let headers = [("private-token", token), ("content-type", media_type)];
+    send_with(env, method, path, &headers, body)
+}
+
+/// Sends the headers that are not empty.
+pub fn send_with(
+    env: Env,
+    method: Method,
+    path: &str,
+    headers: &[(&'static str, &str)],
+    body: impl Into<Body>,
+) -> TestResponse {
+    let path = if path.starts_with('/') { path.to_owned() } else { format!("/api/v4/{path}") };
+    let mut request = Request::new(method, &path);
+    for (name, value) in headers.iter().filter(|(_, value)| !value.is_empty()) {
+        request.headers.insert(*name, value.parse().unwrap());
     }
     request.body = body.into();
-    let response = block_on(api::handle(env, request));
-    let body = block_on(response.body.collect(1 << 30)).unwrap();
+    // The future never waits. A test may send a request while another one is being handled.
+    let response = api::handle(env, request).now_or_never().expect("it waits for nothing");
+    let body = response.body.collect(1 << 30).now_or_never().expect("it waits for nothing").unwrap();
     if let Some(cause) = response.cause {
         eprintln!("cause: {cause}");
     }
-    TestResponse { status: response.status.as_u16(), headers: response.headers, body }
+    TestResponse { status: response.status.as_u16(), headers: response.headers, body: body.into() }
 }
 
 /// A comment on a line of a file at `head`.
@@ -323,78 +388,4 @@ pub fn comment(head: &str, path: &str, line: u64, body: &str) -> Value {
 /// A comment with a suggestion block.
 pub fn block(label: &str, text: &str) -> String {
     format!("Better:\n\n```suggestion{label}\n{text}\n```\n")
-}
-
-/// A local git repository.
-pub struct Repository {
-    folder: tempfile::TempDir,
-}
-
-impl Repository {
-    pub fn empty() -> Self {
-        let repository = Repository { folder: tempfile::tempdir().unwrap() };
-        repository.git(&["init", "-q", "-b", "main"]);
-        repository
-    }
-
-    /// A repository with these files on `main` and on `topic`.
-    pub fn with(files: &[(&str, &[u8])]) -> Self {
-        let repository = Repository::empty();
-        for (path, contents) in files {
-            repository.write(path, contents);
-        }
-        repository.commit("first");
-        repository.git(&["checkout", "-q", "-b", "topic"]);
-        repository
-    }
-
-    pub fn path(&self) -> &Path {
-        self.folder.path()
-    }
-
-    pub fn file(&self, path: &str) -> PathBuf {
-        self.folder.path().join(path)
-    }
-
-    pub fn write(&self, path: &str, contents: &[u8]) {
-        std::fs::create_dir_all(self.file(path).parent().unwrap()).unwrap();
-        std::fs::write(self.file(path), contents).unwrap();
-    }
-
-    /// Commits everything. Returns the commit's id.
-    pub fn commit(&self, message: &str) -> String {
-        self.git(&["add", "-A"]);
-        self.git(&["commit", "-q", "--allow-empty", "-m", message]);
-        self.text(&["rev-parse", "HEAD"])
-    }
-
-    pub fn text(&self, arguments: &[&str]) -> String {
-        String::from_utf8(self.git(arguments)).unwrap().trim_end().to_owned()
-    }
-
-    #[track_caller]
-    pub fn git(&self, arguments: &[&str]) -> Vec<u8> {
-        let output = self.command(arguments).output().expect("these tests need the program `git`");
-        assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        output.stdout
-    }
-
-    /// git in this repository, without the user's configuration and with fixed authors and times.
-    pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new("git");
-        command
-            .args(arguments)
-            .current_dir(self.path())
-            .env("GIT_TERMINAL_PROMPT", "0")
-            .env_remove("GIT_DIR")
-            .envs([("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_NOSYSTEM", "1")])
-            .envs([("GIT_AUTHOR_NAME", "A"), ("GIT_AUTHOR_EMAIL", "a@x"), ("GIT_AUTHOR_DATE", "1700000000 +0000")])
-            .envs([
-                ("GIT_COMMITTER_NAME", "A"),
-                ("GIT_COMMITTER_EMAIL", "a@x"),
-                ("GIT_COMMITTER_DATE", "1700000000 +0000"),
-            ])
-            .stdin(Stdio::null());
-        command
-    }
 }

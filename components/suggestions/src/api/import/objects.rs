@@ -75,10 +75,8 @@ mod tests {
     #[test]
     fn headers_of_objects() {
         let id = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
-        assert_eq!(
-            parse_header(format!("{id} tree 0").as_bytes()),
-            Some((ObjectId::parse(id).unwrap(), ObjectKind::Tree, 0))
-        );
+        let found = parse_header(format!("{id} tree 0").as_bytes());
+        assert_eq!(found, Some((ObjectId::parse(id).unwrap(), ObjectKind::Tree, 0)));
         for bad in ["", "missing", &format!("{id} missing"), &format!("{id} tree -1"), &format!("{id} tree 0 x")] {
             assert_eq!(parse_header(bad.as_bytes()), None, "{bad}");
         }

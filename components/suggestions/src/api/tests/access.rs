@@ -1,11 +1,6 @@
 //! Rights to read code, merge requests and suggestions, and to push: by visibility, access level and role.
 
-use super::{FORK, Forge, PRIVATE, PUBLIC, Repository, block, comment};
-use directory::access::Role;
-use directory::namespace::Visibility;
-use directory::project::{FeatureAccess, NewProject, ProtectedBranch};
-use http::Method;
-use serde_json::{Value, json};
+use super::*;
 
 const FILES: [(&str, &[u8]); 1] = [("a.txt", b"one\ntwo\nthree\n")];
 
@@ -17,9 +12,7 @@ fn forge() -> (Forge, [u64; 2]) {
         forge.merge_request(1, json!({"id": project, "project_id": project}));
         let path = format!("projects/{project}/merge_requests/1/discussions");
         let body = comment(&forge.head(project, "topic"), "a.txt", 2, &block("", "zwei"));
-        let made = forge.send(Method::POST, &path, "rep", body);
-        assert_eq!(made.status, 201, "{}", made.text());
-        made.json()["notes"][0]["suggestions"][0]["id"].as_u64().unwrap()
+        forge.send(Method::POST, &path, "rep", body).suggestion()
     });
     (forge, ids)
 }
@@ -27,8 +20,13 @@ fn forge() -> (Forge, [u64; 2]) {
 /// The statuses of everything that shows or changes code: the list of discussions, a new comment, the
 /// suggestion, git's list of refs.
 fn statuses(forge: &Forge, project: u64, suggestion: u64, token: &str) -> [u16; 4] {
+    statuses_at(forge, project, &forge.head(project, "topic"), suggestion, token)
+}
+
+/// As [`statuses`], for a comment at `head`.
+fn statuses_at(forge: &Forge, project: u64, head: &str, suggestion: u64, token: &str) -> [u16; 4] {
     let list = format!("projects/{project}/merge_requests/1/discussions");
-    let body = comment(&forge.head(project, "topic"), "a.txt", 1, &block("", "x"));
+    let body = comment(head, "a.txt", 1, &block("", "x"));
     [
         forge.get(&list, token).status,
         forge.send(Method::POST, &list, token, body).status,
@@ -74,18 +72,10 @@ fn access_levels_decide_about_merge_requests_suggestions_and_the_repository() {
         forge.project(PUBLIC, |project| {
             (project.repository, project.merge_requests, project.visibility) = (repository, merge_requests, visibility);
         });
-        let comment = || comment(&head, "a.txt", 1, &block("", "x"));
-        let list = format!("projects/{PUBLIC}/merge_requests/1/discussions");
         let git = format!("projects/{PUBLIC}/repository.git/info/refs");
         let case = format!("repository {repository:?}, merge requests {merge_requests:?}, {visibility:?}");
         for (token, expected) in ["rep", "gus", "otto"].into_iter().zip(expected) {
-            let statuses = [
-                forge.get(&list, token).status,
-                forge.send(Method::POST, &list, token, comment()).status,
-                forge.get(&format!("suggestions/{id}"), token).status,
-                forge.get(&git, token).status,
-            ];
-            assert_eq!(statuses, expected, "{token}: {case}");
+            assert_eq!(statuses_at(&forge, PUBLIC, &head, id, token), expected, "{token}: {case}");
         }
         let anonymous =
             if visibility == Visibility::Public && matches!(repository, Enabled | Public) { 200 } else { 401 };
@@ -118,8 +108,8 @@ fn a_default_branch_without_a_record_of_protected_branches_is_for_maintainers() 
         configure(Some(vec![]));
         assert_eq!(forge.apply(ids[0], "dev", Value::Null).status, 200, "its protection was removed");
         configure(None);
-        let next = forge.comment(1, "rep", comment(&forge.head(PUBLIC, "main"), "a.txt", 3, &block("", "3"))).json();
-        let next = next["notes"][0]["suggestions"][0]["id"].as_u64().unwrap();
+        let next = comment(&forge.head(PUBLIC, "main"), "a.txt", 3, &block("", "3"));
+        let next = forge.comment(1, "rep", next).suggestion();
         assert_eq!(forge.apply(next, "mia", Value::Null).status, 200, "{configured:?}");
     }
 }
@@ -176,12 +166,10 @@ fn collaboration_is_with_another_project() {
     let forge = Forge::new();
     forge.import(PUBLIC, &Repository::with(&FILES));
     let body = json!({"source_branch": "main", "target_branch": "topic", "title": "T", "allow_collaboration": true});
-    let created = forge.send(Method::POST, &format!("projects/{PUBLIC}/merge_requests"), "dev", body);
-    assert_eq!(created.status, 201, "{}", created.text());
+    let created = forge.send(Method::POST, &format!("projects/{PUBLIC}/merge_requests"), "dev", body).expect(201);
     let iid = created.json()["iid"].as_u64().unwrap();
     let head = forge.head(PUBLIC, "main");
-    let discussion = forge.comment(iid, "dev", comment(&head, "a.txt", 1, &block("", "1"))).json();
-    let id = discussion["notes"][0]["suggestions"][0]["id"].as_u64().unwrap();
+    let id = forge.comment(iid, "dev", comment(&head, "a.txt", 1, &block("", "1"))).suggestion();
     assert_eq!(forge.apply(id, "dev", Value::Null).status, 403);
     assert_eq!(forge.apply(id, "mia", Value::Null).status, 200);
 }

@@ -1,11 +1,6 @@
 //! Applying suggestions.
 
-use super::{FORK, Forge, PRIVATE, PUBLIC, Repository, block, comment};
-use crate::applicability::InapplicableReason;
-use directory::access::Role;
-use directory::project::ProtectedBranch;
-use http::Method;
-use serde_json::{Value, json};
+use super::*;
 
 const FILES: [(&str, &[u8]); 5] = [
     ("a.txt", b"one\ntwo\nthree\nfour\nfive\n"),
@@ -17,10 +12,7 @@ const FILES: [(&str, &[u8]); 5] = [
 
 /// Merge request 1 from `topic` of a repository with [`FILES`].
 fn forge() -> Forge {
-    let forge = Forge::new();
-    forge.import(PUBLIC, &Repository::with(&FILES));
-    forge.merge_request(1, Value::Null);
-    forge
+    Forge::with(&FILES).0
 }
 
 fn refusal(reason: InapplicableReason) -> (u16, String) {
@@ -32,8 +24,7 @@ fn a_suggestion_becomes_a_commit() {
     let forge = forge();
     let before = forge.head(PUBLIC, "topic");
     let [id] = forge.suggest(1, "a.txt", 3, &block(":-1+1", "2\n3\n3.5\n4"))[..] else { panic!("one suggestion") };
-    let answer = forge.apply(id, "mia", Value::Null);
-    assert_eq!(answer.status, 200, "{}", answer.text());
+    let answer = forge.apply(id, "mia", Value::Null).expect(200);
     // The response shows the suggestion as it was before the commit.
     assert_eq!(
         answer.json(),
@@ -60,8 +51,7 @@ fn the_author_is_who_made_all_suggestions_and_the_committer_who_applies_them() {
     let suggest = |token: &str, line: u64| {
         let head = forge.head(PUBLIC, "topic");
         let text = format!("{token} {line} {head}");
-        let answer = forge.comment(1, token, comment(&head, "a.txt", line, &block("", &text))).json();
-        answer["notes"][0]["suggestions"][0]["id"].as_u64().unwrap()
+        forge.comment(1, token, comment(&head, "a.txt", line, &block("", &text))).suggestion()
     };
     for (authors, author) in [
         (&["otto"][..], "otto"),
@@ -95,8 +85,7 @@ fn a_batch_is_one_commit_and_the_answer_is_in_the_order_of_ids() {
     let mut ids = vec![a[0]];
     ids.extend(&more);
     ids.reverse();
-    let answer = forge.apply_all(&ids, "dev");
-    assert_eq!(answer.status, 200, "{}", answer.text());
+    let answer = forge.apply_all(&ids, "dev").expect(200);
     let shown = answer.json();
     let listed: Vec<u64> = shown.as_array().unwrap().iter().map(|one| one["id"].as_u64().unwrap()).collect();
     ids.sort();
@@ -168,14 +157,8 @@ fn ids_of_a_batch() {
     for body in [json!({}), json!({"ids": []}), json!({"ids": null}), json!({"ids": ""})] {
         assert_eq!(put(body.clone()), missing, "{body}");
     }
-    for body in [
-        json!({"ids": [ids[0], 999]}),
-        json!({"ids": [ids[0], ids[0]]}),
-        json!({"ids": [ids[0], "x"]}),
-        json!({"ids": "x"}),
-        json!({"ids": -1}),
-    ] {
-        assert_eq!(put(body.clone()), unknown, "{body}");
+    for ids in [json!([ids[0], 999]), json!([ids[0], ids[0]]), json!([ids[0], "x"]), json!("x"), json!(-1)] {
+        assert_eq!(put(json!({"ids": ids})), unknown, "{ids}");
     }
     assert_eq!(put(json!({"ids": (1..=1001).collect::<Vec<_>>()})).0, 400);
     assert_eq!(put(json!({"ids": ids})), refusal(InapplicableReason::OverlappingLines));
@@ -242,24 +225,25 @@ fn each_reason_of_refusal() {
         forge.suggest(1, "a.txt", 3, &(block("", "3") + &block("", "3b") + &block(":-1", "23") + &block("", "three")));
     let far = forge.suggest(1, "a.txt", 5, &block("", "5"))[0];
     let notebook = forge.suggest(1, "book.ipynb", 1, &block("", "["))[0];
-    assert_eq!(forge.apply(ids[3], "dev", Value::Null).refusal(), refusal(InapplicableReason::NoChange));
-    assert_eq!(forge.apply(notebook, "dev", Value::Null).refusal(), refusal(InapplicableReason::RenderedNotebook));
+    let refused = |id: u64, reason| assert_eq!(forge.apply(id, "dev", Value::Null).refusal(), refusal(reason));
+    refused(ids[3], InapplicableReason::NoChange);
+    refused(notebook, InapplicableReason::RenderedNotebook);
     assert_eq!(forge.apply(ids[0], "dev", Value::Null).status, 200);
-    assert_eq!(forge.apply(ids[0], "dev", Value::Null).refusal(), refusal(InapplicableReason::AlreadyApplied));
+    refused(ids[0], InapplicableReason::AlreadyApplied);
     // The commit changed the lines of some suggestions, and not those of the others.
-    assert_eq!(forge.apply(ids[1], "dev", Value::Null).refusal(), refusal(InapplicableReason::LineOutdated));
-    assert_eq!(forge.apply(ids[2], "dev", Value::Null).refusal(), refusal(InapplicableReason::LinesOutdated));
+    refused(ids[1], InapplicableReason::LineOutdated);
+    refused(ids[2], InapplicableReason::LinesOutdated);
     assert_eq!((forge.flags(ids[1]), forge.flags(far)), ((false, false), (true, false)));
     // The merge request.
     forge.merge_request(1, json!({"state": "merged"}));
-    assert_eq!(forge.apply(far, "dev", Value::Null).refusal(), refusal(InapplicableReason::Merged));
+    refused(far, InapplicableReason::Merged);
     forge.merge_request(1, json!({"state": "closed"}));
-    assert_eq!(forge.apply(far, "dev", Value::Null).refusal(), refusal(InapplicableReason::Closed));
-    assert_eq!(forge.apply(ids[0], "dev", Value::Null).refusal(), refusal(InapplicableReason::AlreadyApplied));
+    refused(far, InapplicableReason::Closed);
+    refused(ids[0], InapplicableReason::AlreadyApplied);
     forge.merge_request(1, json!({"state": "opened"}));
     // The branch.
     forge.delete_branch(PUBLIC, "topic");
-    assert_eq!(forge.apply(far, "dev", Value::Null).refusal(), refusal(InapplicableReason::BranchDeleted));
+    refused(far, InapplicableReason::BranchDeleted);
     assert_eq!(forge.flags(far), (false, false));
     assert_eq!(forge.flags(ids[0]), (false, true), "an applied suggestion stays applied");
     forge.merge_request(1, json!({"deleted": true}));
@@ -268,10 +252,7 @@ fn each_reason_of_refusal() {
 
 #[test]
 fn deleted_and_changed_files_are_refused() {
-    let forge = Forge::new();
-    let repository = Repository::with(&FILES);
-    forge.import(PUBLIC, &repository);
-    forge.merge_request(1, Value::Null);
+    let (forge, repository) = Forge::with(&FILES);
     let deleted = forge.suggest(1, "src/c.rs", 1, &block("", "x"))[0];
     let moved = forge.suggest(1, "a.txt", 1, &block("", "x"))[0];
     let changed = forge.suggest(1, "a.txt", 5, &block("", "x"))[0];
@@ -279,9 +260,10 @@ fn deleted_and_changed_files_are_refused() {
     repository.write("a.txt", b"one\ntwo\nthree\nfour\n5\n");
     repository.commit("push");
     forge.import(PUBLIC, &repository);
-    assert_eq!(forge.apply(deleted, "dev", Value::Null).refusal(), refusal(InapplicableReason::FileNotFound));
+    let refused = |id: u64, reason| assert_eq!(forge.apply(id, "dev", Value::Null).refusal(), refusal(reason));
+    refused(deleted, InapplicableReason::FileNotFound);
     assert_eq!(forge.flags(deleted), (false, false));
-    assert_eq!(forge.apply(changed, "dev", Value::Null).refusal(), refusal(InapplicableReason::LineOutdated));
+    refused(changed, InapplicableReason::LineOutdated);
     // One suggestion that cannot be applied refuses the batch.
     assert_eq!(forge.apply_all(&[moved, deleted], "dev").refusal(), refusal(InapplicableReason::FileNotFound));
     assert_eq!(forge.apply(moved, "dev", Value::Null).status, 200);
@@ -298,7 +280,7 @@ fn all_must_be_on_one_branch() {
     forge.merge_request(2, json!({"source_branch": "other"}));
     let first = forge.suggest(1, "a.txt", 1, &block("", "x"))[0];
     let comment = comment(&forge.head(PUBLIC, "other"), "a.txt", 5, &block("", "y"));
-    let second = forge.comment(2, "rep", comment).json()["notes"][0]["suggestions"][0]["id"].as_u64().unwrap();
+    let second = forge.comment(2, "rep", comment).suggestion();
     assert_eq!(forge.apply_all(&[first, second], "dev").refusal(), refusal(InapplicableReason::OtherBranch));
     // Two merge requests may have one source branch.
     forge.merge_request(4, Value::Null);
@@ -321,8 +303,7 @@ fn a_fork_gets_the_commit_if_the_caller_may_push_to_it() {
     forge.merge_request(3, json!({"source_project_id": null}));
     assert_eq!(forge.apply(id, "dev", Value::Null).status, 403, "the fork was deleted");
     forge.merge_request(3, json!({"source_project_id": FORK, "allow_collaboration": true}));
-    let answer = forge.apply(id, "mia", json!({"commit_message": "%{project_path}"}));
-    assert_eq!(answer.status, 200, "{}", answer.text());
+    forge.apply(id, "mia", json!({"commit_message": "%{project_path}"})).expect(200);
     let clone = forge.clone(FORK);
     assert_eq!(clone.text(&["show", "topic:a.txt"]), "spoon");
     assert_eq!(clone.text(&["log", "-1", "--format=%s", "topic"]), "p7", "the target project's");
@@ -356,33 +337,25 @@ fn executable_bits_and_links_are_kept() {
 
 #[test]
 fn a_line_of_ten_megabytes() {
-    let forge = Forge::new();
     let long = [&b"short\n"[..], &vec![b'x'; 10_000_000], b"\nend\n"].concat();
-    forge.import(PUBLIC, &Repository::with(&[("long.txt", &long)]));
-    forge.merge_request(1, Value::Null);
+    let (forge, _) = Forge::with(&[("long.txt", &long)]);
     let ids = forge.suggest(1, "long.txt", 2, &block("", "now short"));
-    let answer = forge.apply(ids[0], "dev", Value::Null);
-    assert_eq!(answer.status, 200);
+    let answer = forge.apply(ids[0], "dev", Value::Null).expect(200);
     assert_eq!(answer.json()["from_content"].as_str().unwrap().len(), 10_000_001);
     assert_eq!(forge.clone(PUBLIC).text(&["show", "topic:long.txt"]), "short\nnow short\nend");
     // Suggestions that would repeat the line too often are refused.
-    let forge = Forge::new();
-    forge.import(PUBLIC, &Repository::with(&[("long.txt", &long)]));
-    forge.merge_request(1, Value::Null);
+    let (forge, _) = Forge::with(&[("long.txt", &long)]);
     let thrice = comment(&forge.head(PUBLIC, "topic"), "long.txt", 2, &block("", "a").repeat(3));
     assert_eq!(forge.comment(1, "rep", thrice).status, 400);
 }
 
 #[test]
 fn a_thousand_suggestions_in_one_commit() {
-    let forge = Forge::new();
     let file: String = (0..1000).map(|line| format!("line {line}\n")).collect();
-    forge.import(PUBLIC, &Repository::with(&[("many.txt", file.as_bytes())]));
-    forge.merge_request(1, Value::Null);
+    let (forge, _) = Forge::with(&[("many.txt", file.as_bytes())]);
     let ids: Vec<u64> =
         (1..=1000).flat_map(|line| forge.suggest(1, "many.txt", line, &block("", &format!("{line}\n.")))).collect();
-    let answer = forge.apply_all(&ids, "dev");
-    assert_eq!(answer.status, 200, "{}", answer.text());
+    forge.apply_all(&ids, "dev").expect(200);
     let expected: String = (1..=1000).map(|line| format!("{line}\n.\n")).collect();
     assert_eq!(forge.clone(PUBLIC).text(&["show", "topic:many.txt"]), expected.trim_end());
 }
@@ -394,15 +367,12 @@ fn suggestions_of_a_private_project_are_hidden() {
     forge.merge_request(1, json!({"project_id": PRIVATE}));
     let comment = comment(&forge.head(PRIVATE, "topic"), "a.txt", 1, &block("", "x"));
     let path = format!("projects/{PRIVATE}/merge_requests/1/discussions");
-    assert_eq!(
-        forge.send(Method::POST, &path, "otto", comment.clone()).refusal(),
-        (404, "404 Project Not Found".into())
-    );
-    let made = forge.send(Method::POST, &path, "rep", comment).json();
-    let id = made["notes"][0]["suggestions"][0]["id"].as_u64().unwrap();
-    assert_eq!(forge.get(&format!("suggestions/{id}"), "").status, 401);
-    assert_eq!(forge.get(&format!("suggestions/{id}"), "otto").status, 404);
-    assert_eq!(forge.get(&format!("suggestions/{id}"), "rep").status, 200);
+    let expected = (404, "404 Project Not Found".into());
+    assert_eq!(forge.send(Method::POST, &path, "otto", comment.clone()).refusal(), expected);
+    let id = forge.send(Method::POST, &path, "rep", comment).suggestion();
+    for (token, status) in [("", 401), ("otto", 404), ("rep", 200)] {
+        assert_eq!(forge.get(&format!("suggestions/{id}"), token).status, status, "{token}");
+    }
     assert_eq!(forge.get(&path, "").status, 404);
     assert_eq!(forge.get("suggestions/x", "gus").refusal(), (400, "id is invalid".into()));
 }

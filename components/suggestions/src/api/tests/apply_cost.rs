@@ -1,15 +1,6 @@
 //! The cost of an applied suggestion in a large repository.
 
-use super::watched_store::WatchedStore;
-use super::{Forge, PUBLIC, Repository, block, comment, send};
-use http::Method;
-use kit::Env;
-use kit::store::Store as _;
-use kit::testing::{CountingStore, LostReplyStore};
-use serde_json::{Value, json};
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::rc::Rc;
+use super::*;
 
 /// The files of the root folder: its tree has 40 bytes for each.
 const FILES: usize = 1_000;
@@ -34,13 +25,12 @@ fn apply_on_branches(forge: &Forge, is_pushed: bool) -> Vec<(u64, u64)> {
     for iid in 1..=BRANCHES {
         forge.merge_request(iid, json!({"source_branch": format!("topic-{iid}")}));
         let text = block("", &format!("line {iid}"));
-        let answer = forge.comment(iid, "rep", comment(&head, &names[iid as usize], 2, &text)).json();
-        ids.push(answer["notes"][0]["suggestions"][0]["id"].as_u64().unwrap());
+        ids.push(forge.comment(iid, "rep", comment(&head, &names[iid as usize], 2, &text)).suggestion());
     }
     let instance = forge.env();
     let apply = |id: u64| {
         let store = CountingStore::over(forge.store.clone());
-        let env = Env { store: std::rc::Rc::new(store.clone()), ..instance.clone() };
+        let env = Env { store: Rc::new(store.clone()), ..instance.clone() };
         let answer = send(env, Method::PUT, &format!("suggestions/{id}/apply"), "dev", "application/json", Vec::new());
         assert_eq!(answer.status, 200, "{}", answer.text());
         (store.operations(), store.bytes())
@@ -57,11 +47,10 @@ fn check(is_pushed: bool, max_operations: u64, max_bytes: u64) {
     eprintln!("the first: {first:?}; the mean of the others: {operations} operations, {bytes} bytes");
     assert!(operations <= max_operations, "{operations} operations");
     assert!(bytes <= max_bytes, "{bytes} bytes");
-    let list = forge.store.get(&format!("suggestions/v1/packs/{PUBLIC}")).unwrap().unwrap();
-    eprintln!("the list of packs: {} bytes", list.len());
-    assert!(list.len() < 4_000, "the list of packs has {} bytes", list.len());
-    let list: Value = serde_json::from_slice(&list).unwrap();
-    let packs = list["packs"].as_array().unwrap();
+    let packs = forge.packs();
+    let length = json!({"packs": packs}).to_string().len();
+    eprintln!("the list of packs: {length} bytes");
+    assert!(length < 4_000, "the list of packs has {length} bytes");
     let size: u64 = packs.iter().map(|pack| pack["size"].as_u64().unwrap()).sum();
     assert!(packs.len() <= 24, "{} packs", packs.len());
     assert!(size < 80_000 + BRANCHES * 1_500, "{size} bytes in packs");
@@ -72,35 +61,22 @@ fn check(is_pushed: bool, max_operations: u64, max_bytes: u64) {
 /// Each suggestion is found in the discussion's state, which is read once.
 #[test]
 fn a_batch_reads_a_discussion_once() {
-    let forge = Forge::new();
     let lines: String = (1..=90).map(|line| format!("line {line}\n")).collect();
-    let repository = Repository::with(&[("a.txt", lines.as_bytes())]);
-    forge.import(PUBLIC, &repository);
-    forge.merge_request(1, json!({"source_branch": "topic"}));
+    let (forge, _) = Forge::with(&[("a.txt", lines.as_bytes())]);
     let text: String = (0..90).map(|up| block(&format!(":-{up}+0"), "x")).collect();
     let head = forge.head(PUBLIC, "topic");
-    let answer = forge.comment(1, "rep", comment(&head, "a.txt", 90, &text));
-    assert_eq!(answer.status, 201, "{}", answer.text());
-    let answer = answer.json();
+    let answer = forge.comment(1, "rep", comment(&head, "a.txt", 90, &text)).expect(201).json();
     let state = format!("thread/{}", answer["id"].as_str().unwrap());
-    let ids: Vec<u64> = answer["notes"][0]["suggestions"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|suggestion| suggestion["id"].as_u64().unwrap())
-        .collect();
+    let suggestions = answer["notes"][0]["suggestions"].as_array().unwrap().iter();
+    let ids: Vec<u64> = suggestions.map(|suggestion| suggestion["id"].as_u64().unwrap()).collect();
     assert_eq!(ids.len(), 90);
-    let reads = Rc::new(RefCell::new(0));
-    let counted = reads.clone();
-    let watch = move |operation: &str, key: &str| {
-        *counted.borrow_mut() += u64::from(["get", "compare"].contains(&operation) && key.contains(&state));
-    };
-    let store = WatchedStore::over(forge.store.clone(), watch);
+    let is_read = move |operation: &str, key: &str| ["get", "compare"].contains(&operation) && key.contains(&state);
+    let (store, reads) = WatchedStore::counting(&forge.store, is_read);
     let body = json!({"ids": ids}).to_string().into_bytes();
     let path = "suggestions/batch_apply";
     let answer = send(forge.env_over(store), Method::PUT, path, "dev", "application/json", body);
     assert_eq!(answer.status, 400, "they overlap: {}", answer.text());
-    assert_eq!(*reads.borrow(), 1);
+    assert_eq!(reads.get(), 1);
 }
 
 // A tree of the root folder has 40,000 bytes. The first apply may copy it; the others write deltas of it. The list of
@@ -132,8 +108,7 @@ fn an_apply_reads_no_root_that_it_has_swapped() {
     for iid in 1..=APPLIES {
         forge.merge_request(iid, json!({"source_branch": format!("topic-{iid}")}));
         let text = block("", &format!("line {iid}"));
-        let answer = forge.comment(iid, "rep", comment(&head, "a.txt", 2, &text)).json();
-        let id = answer["notes"][0]["suggestions"][0]["id"].as_u64().unwrap();
+        let id = forge.comment(iid, "rep", comment(&head, "a.txt", 2, &text)).suggestion();
         let watch = {
             let counts = counts.clone();
             move |operation: &str, key: &str| {
@@ -144,8 +119,7 @@ fn an_apply_reads_no_root_that_it_has_swapped() {
         let env = Env { store: Rc::new(WatchedStore::over(forge.store.clone(), watch)), ..instance.clone() };
         let answer = send(env, Method::PUT, &format!("suggestions/{id}/apply"), "dev", "application/json", Vec::new());
         assert_eq!(answer.status, 200, "{}", answer.text());
-        let list = forge.store.get(&format!("suggestions/v1/packs/{PUBLIC}")).unwrap().unwrap();
-        lists.push(serde_json::from_slice::<Value>(&list).unwrap()["packs"].as_array().unwrap().len());
+        lists.push(forge.packs().len());
     }
     assert!(lists.iter().all(|packs| *packs <= 9), "they are joined: {lists:?}");
     let count = |operation: &str| counts.borrow().get(operation).copied().unwrap_or_default();
@@ -165,9 +139,7 @@ fn a_pack_that_is_joined_in_a_lost_swap_is_listed_once() {
         // Every second swap is reported as lost, though it took place.
         let env = forge.env_over(LostReplyStore::over(forge.store.clone()));
         forge.git_over(env, &repository, PUBLIC, "dev", &["push", "-q", "URL", "topic"]).unwrap();
-        let list = forge.store.get(&format!("suggestions/v1/packs/{PUBLIC}")).unwrap().unwrap();
-        let list: Value = serde_json::from_slice(&list).unwrap();
-        let objects: u64 = list["packs"].as_array().unwrap().iter().map(|pack| pack["objects"].as_u64().unwrap()).sum();
+        let objects: u64 = forge.packs().iter().map(|pack| pack["objects"].as_u64().unwrap()).sum();
         assert_eq!(objects, 3 * (number + 2));
     }
     forge.clone(PUBLIC);

@@ -1,17 +1,8 @@
 //! A suggestion on a file that git reads is not applied if a push of the result would be refused.
 
-use super::{Forge, PUBLIC, Repository, block};
-use crate::applicability::InapplicableReason;
-use serde_json::Value;
+use super::*;
 
 const MODULES: &[u8] = b"[submodule \"s\"]\n\tpath = s\n\turl = https://example.com/s\n";
-
-fn forge(files: &[(&str, &[u8])]) -> Forge {
-    let forge = Forge::new();
-    forge.import(PUBLIC, &Repository::with(files));
-    forge.merge_request(1, Value::Null);
-    forge
-}
 
 fn refusal(why: &'static str) -> (u16, String) {
     (400, InapplicableReason::DisallowedContents(why).to_string())
@@ -19,7 +10,7 @@ fn refusal(why: &'static str) -> (u16, String) {
 
 #[test]
 fn an_address_of_a_submodule_that_git_refuses_is_not_applied() {
-    let forge = forge(&[(".gitmodules", MODULES), ("lib/.GITMODULES ", MODULES), ("modules", MODULES)]);
+    let (forge, _) = Forge::with(&[(".gitmodules", MODULES), ("lib/.GITMODULES ", MODULES), ("modules", MODULES)]);
     let before = forge.head(PUBLIC, "topic");
     let url = "\turl = -u./payload";
     for path in [".gitmodules", "lib/.GITMODULES "] {
@@ -39,7 +30,7 @@ fn an_address_of_a_submodule_that_git_refuses_is_not_applied() {
 
 #[test]
 fn suggestions_that_are_bad_only_together_are_not_applied_together() {
-    let forge = forge(&[(".gitmodules", b"# one\n# two\n")]);
+    let (forge, _) = Forge::with(&[(".gitmodules", b"# one\n# two\n")]);
     let section = forge.suggest(1, ".gitmodules", 1, &block("", "[submodule \"s\"]"))[0];
     let url = forge.suggest(1, ".gitmodules", 2, &block("", "url = -u./payload"))[0];
     assert_eq!((forge.flags(section), forge.flags(url)), ((true, false), (true, false)));
@@ -51,7 +42,7 @@ fn suggestions_that_are_bad_only_together_are_not_applied_together() {
 
 #[test]
 fn attributes_that_git_does_not_read_are_not_applied() {
-    let forge = forge(&[("a/.gitattributes", b"*.txt text\n*.bin binary\n")]);
+    let (forge, _) = Forge::with(&[("a/.gitattributes", b"*.txt text\n*.bin binary\n")]);
     let long = forge.suggest(1, "a/.gitattributes", 1, &block("", &"a".repeat(3000)))[0];
     let expected = refusal("gitattributesLineLength: .gitattributes has too long lines to parse");
     assert_eq!(forge.apply(long, "dev", Value::Null).refusal(), expected);

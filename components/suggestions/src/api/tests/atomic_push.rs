@@ -1,13 +1,8 @@
 //! `git push --atomic`: all refs are moved, or none.
 
-use super::{Forge, PUBLIC, Repository, send};
-use crate::git::{ObjectId, pktline};
-use crate::repository_id::RepositoryId;
-use crate::store::ref_transaction::{Conflict, RefChange, update_all};
-use crate::store::{ref_names, refs};
-use http::Method;
-use kit::store::Store as _;
-use kit::testing::{FailingStore, LostReplyStore};
+use super::ref_names::body;
+use super::*;
+use crate::store::ref_names;
 
 fn push(forge: &Forge, repository: &Repository, token: &str, arguments: &[&str]) -> Result<String, String> {
     forge.git(repository, PUBLIC, token, &[&["push", "--atomic", "URL"], arguments].concat())
@@ -54,56 +49,39 @@ fn one_refused_ref_refuses_all() {
     assert!(!names.contains("heads/old") && !names.contains("heads/topic/x"), "{names:?}");
 }
 
-/// The commands of an atomic push without a pack.
-fn commands(changes: &[(&str, Option<ObjectId>, Option<ObjectId>)]) -> Vec<u8> {
-    let text = |id: &Option<ObjectId>| id.map_or("0".repeat(40), |id| id.to_string());
-    let mut body = Vec::new();
-    for (number, (name, old, new)) in changes.iter().enumerate() {
-        let capabilities = if number == 0 { "\0 report-status atomic" } else { "" };
-        pktline::write_text(&mut body, &format!("{} {} refs/heads/{name}{capabilities}", text(old), text(new)));
-    }
-    pktline::write_flush(&mut body);
-    body
-}
-
 #[test]
 fn a_failure_at_any_point_leaves_all_or_nothing_and_a_repetition_succeeds() {
     let (forge, _, [before, after]) = forge();
-    let body = commands(&[
-        ("topic", Some(before), Some(after)),
-        ("main", Some(before), Some(after)),
-        ("new", None, Some(after)),
-        ("old", Some(before), None),
-    ]);
+    let changes = [
+        ("heads/topic", Some(before), Some(after)),
+        ("heads/main", Some(before), Some(after)),
+        ("heads/new", None, Some(after)),
+        ("heads/old", Some(before), None),
+    ];
+    let body = body(&changes, "atomic");
     let path = format!("projects/{PUBLIC}/repository.git/git-receive-pack");
     let state = |forge: &Forge| {
         ["topic", "main", "new", "old"]
             .map(|branch| refs::read(&forge.env(), id(), &format!("heads/{branch}")).unwrap().map(|value| value.commit))
     };
     let (none, all) = ([Some(before), Some(before), None, Some(before)], [Some(after), Some(after), Some(after), None]);
-    let mut operations = 0;
-    loop {
-        let copy = Forge { store: forge.store.snapshot(), entropy: forge.entropy.clone() };
-        let failing = FailingStore::after(operations, copy.store.clone());
+    let failures = forge.fail_at_each_operation(|operations, copy, failing| {
         let answer = send(copy.env_over(failing.clone()), Method::POST, &path, "mia", "", body.clone());
-        let now = state(&copy);
+        let now = state(copy);
         if !failing.failed() {
-            assert!(answer.text().contains("ok refs/heads/old") && now == all, "{}", answer.text());
-            break;
+            return assert!(answer.text().contains("ok refs/heads/old") && now == all, "{}", answer.text());
         }
         assert!(now == none || now == all, "after {operations} operations: {now:?}");
         // The list of refs that clients get is the same.
-        let listed = copy.get(&format!("projects/{PUBLIC}/repository.git/info/refs"), "").text();
-        assert_eq!(listed.contains("refs/heads/new"), now == all);
+        assert_eq!(copy.refs(PUBLIC, "").contains("refs/heads/new"), now == all);
         if now == none {
             let again = send(copy.env(), Method::POST, &path, "mia", "", body.clone());
             assert!(again.text().contains("ok refs/heads/topic"), "{}", again.text());
-            assert_eq!(state(&copy), all);
+            assert_eq!(state(copy), all);
         }
         copy.clone(PUBLIC);
-        operations += 1;
-    }
-    assert!(operations > 20, "{operations}");
+    });
+    assert!(failures > 20, "{failures}");
     let lost = LostReplyStore::over(forge.store.clone());
     let answer = send(forge.env_over(lost), Method::POST, &path, "mia", "", body);
     assert!(answer.text().contains("ok refs/heads/old"), "{}", answer.text());
@@ -113,12 +91,8 @@ fn a_failure_at_any_point_leaves_all_or_nothing_and_a_repetition_succeeds() {
 #[test]
 fn another_writer_aborts_an_undecided_transaction() {
     let (forge, _, [before, after]) = forge();
-    let changes = |branch: &'static str| {
-        [
-            RefChange { name: branch, old: Some(before), new: Some(after) },
-            RefChange { name: "heads/topic", old: Some(before), new: Some(after) },
-        ]
-    };
+    let change = |name: &'static str| RefChange { name, old: Some(before), new: Some(after) };
+    let changes = |branch: &'static str| [change(branch), change("heads/topic")];
     // A request that dies when it has locked the first ref.
     let mut operations = 0;
     while !forge.store.get("suggestions/v1/ref/7/heads%2Fmain").unwrap().unwrap().windows(4).any(|part| part == b"lock")

@@ -1,31 +1,14 @@
 //! A caller's rights are checked when a request takes effect: a client may send its body as slowly as it likes.
 
-use super::made_pack::with_one_commit;
-use super::watched_store::WatchedStore;
-use super::{FORK, Forge, PUBLIC, Repository, block, comment, new_user};
-use crate::api;
-use crate::git::{Object, ObjectKind, pktline};
-use bytes::Bytes;
-use directory::access::Role;
-use directory::dependents;
-use directory::member::{self, Source};
-use directory::project::ProtectedBranch;
-use directory::token::{self, Fingerprint, Subject, Token};
-use directory::user::{self, NewUser, UserState};
-use futures::executor::block_on;
-use http::Method;
-use kit::store::Store as _;
-use kit::{Body, Request};
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use super::made_pack::{new_blob, with_one_commit};
+use super::ref_names::body;
+use super::*;
 
 /// A change that takes a right from a caller.
 type Withdrawal = fn(&Forge, u64, &str);
 
 fn revoke(forge: &Forge, user_id: u64, name: &str) {
-    let subject = Subject::User(user_id);
-    let token = Token { subject, name: "t".into(), scopes: vec!["api".into()], expires_at: None, revoked: true };
-    token::save(&forge.env(), &Fingerprint::of(name.as_bytes()), Some(token)).unwrap();
+    issue(&forge.env(), name, Token { revoked: true, ..new_token(Subject::User(user_id), &["api"]) });
 }
 
 fn change_user(forge: &Forge, id: u64, name: &str, change: impl FnOnce(&mut NewUser)) {
@@ -63,18 +46,15 @@ fn send(
     parts: [Vec<u8>; 2],
     meanwhile: impl FnOnce() + 'static,
 ) -> (u16, String) {
-    let mut request = Request::new(method, &format!("/api/v4/{path}"));
-    request.headers.insert("private-token", token.parse().unwrap());
-    request.headers.insert("content-type", media_type.parse().unwrap());
     let [first, last] = parts.map(Bytes::from);
     let last = std::iter::once_with(move || {
         meanwhile();
         Ok(last)
     });
-    request.body = Body::pull(std::iter::once(Ok(first)).chain(last));
-    let response = block_on(api::handle(forge.env(), request));
-    let status = response.status.as_u16();
-    (status, String::from_utf8_lossy(&block_on(response.body.collect(1 << 30)).unwrap()).into_owned())
+    let body = Body::pull(std::iter::once(Ok(first)).chain(last));
+    let headers = [("private-token", token), ("content-type", media_type)];
+    let answer = send_with(forge.env(), method, path, &headers, body);
+    (answer.status, answer.text())
 }
 
 fn halves(bytes: &[u8]) -> [Vec<u8>; 2] {
@@ -91,14 +71,8 @@ fn stored(forge: &Forge) -> BTreeMap<String, Vec<u8>> {
 
 fn push_body(refs: &[&str], capabilities: &str) -> Vec<u8> {
     let (pack, tip) = with_one_commit();
-    let mut body = Vec::new();
-    for (number, name) in refs.iter().enumerate() {
-        let capabilities = if number == 0 { format!("\0{capabilities}") } else { String::new() };
-        pktline::write_text(&mut body, &format!("{} {tip} {name}{capabilities}", "0".repeat(40)));
-    }
-    pktline::write_flush(&mut body);
-    body.extend_from_slice(&pack);
-    body
+    let changes: Vec<_> = refs.iter().map(|name| (*name, None, Some(tip))).collect();
+    [body(&changes, capabilities), pack].concat()
 }
 
 #[test]
@@ -118,9 +92,9 @@ fn a_push_moves_nothing_once_its_caller_may_not_push_any_more() {
         }),
     ];
     for (reason, withdraw) in withdrawals {
-        let forge = std::rc::Rc::new(Forge::new());
+        let forge = Rc::new(Forge::new());
         let path = format!("projects/{PUBLIC}/repository.git/git-receive-pack");
-        let body = push_body(&["refs/heads/new", "refs/tags/v1"], "report-status");
+        let body = push_body(&["heads/new", "tags/v1"], "");
         let (before, meanwhile) = (stored(&forge), forge.clone());
         let (status, report) =
             send(&forge, (Method::POST, &path, "dev"), "", halves(&body), move || withdraw(&meanwhile, 3, "dev"));
@@ -134,10 +108,10 @@ fn a_push_moves_nothing_once_its_caller_may_not_push_any_more() {
 
 #[test]
 fn a_branch_that_is_protected_while_a_push_is_sent_stays_as_it_is() {
-    for (capabilities, other) in [("report-status", "ok"), ("report-status atomic", "ng")] {
-        let forge = std::rc::Rc::new(Forge::new());
+    for (capabilities, other) in [("", "ok"), ("atomic", "ng")] {
+        let forge = Rc::new(Forge::new());
         let path = format!("projects/{PUBLIC}/repository.git/git-receive-pack");
-        let body = push_body(&["refs/heads/release", "refs/heads/other"], capabilities);
+        let body = push_body(&["heads/release", "heads/other"], capabilities);
         let meanwhile = forge.clone();
         let (_, report) = send(&forge, (Method::POST, &path, "dev"), "", halves(&body), move || {
             let protected = ProtectedBranch { name: "release".into(), push: Some(Role::Maintainer) };
@@ -145,7 +119,7 @@ fn a_branch_that_is_protected_while_a_push_is_sent_stays_as_it_is() {
         });
         assert!(report.contains("ng refs/heads/release protected branch\n"), "{report}");
         assert!(report.contains(&format!("{other} refs/heads/other")), "{report}");
-        let refs = forge.get(&format!("projects/{PUBLIC}/repository.git/info/refs"), "dev").text();
+        let refs = forge.refs(PUBLIC, "dev");
         assert_eq!((refs.contains("release"), refs.contains("other")), (false, other == "ok"));
     }
 }
@@ -156,7 +130,7 @@ fn a_fetch_gets_nothing_once_its_caller_may_not_read_any_more() {
     pktline::write_text(&mut body, "command=ls-refs");
     pktline::write_flush(&mut body);
     for (withdraw, expected) in [(None, 200), (Some(revoke as Withdrawal), 401), (Some(delete), 404)] {
-        let forge = std::rc::Rc::new(Forge::new());
+        let forge = Rc::new(Forge::new());
         let path = format!("projects/{PUBLIC}/repository.git/git-upload-pack");
         let meanwhile = forge.clone();
         let withdraw = move || withdraw.into_iter().for_each(|withdraw| withdraw(&meanwhile, 3, "dev"));
@@ -181,13 +155,11 @@ fn git_shows_why_a_push_was_refused_at_its_end() {
 
 /// A forge with a merge request, the ids of a suggestion and of its note, and the id of its discussion.
 fn forge_with_suggestion() -> (Forge, u64, u64, String) {
-    let forge = Forge::new();
-    forge.import(PUBLIC, &Repository::with(&[("a.txt", b"one\ntwo\nthree\n")]));
-    forge.merge_request(1, json!({}));
+    let (forge, _) = Forge::with(&[("a.txt", b"one\ntwo\nthree\n")]);
     let body = comment(&forge.head(PUBLIC, "topic"), "a.txt", 1, &block("", "uno"));
-    let made = forge.comment(1, "dev", body).json();
-    let note = &made["notes"][0];
-    let (suggestion, note) = (note["suggestions"][0]["id"].as_u64().unwrap(), note["id"].as_u64().unwrap());
+    let made = forge.comment(1, "dev", body);
+    let (suggestion, made) = (made.suggestion(), made.json());
+    let note = made["notes"][0]["id"].as_u64().unwrap();
     (forge, suggestion, note, made["id"].as_str().unwrap().to_owned())
 }
 
@@ -220,7 +192,7 @@ fn a_request_with_a_body_is_decided_on_when_the_body_is_read() {
             let refs = json!({"refs": [{"name": "heads/other", "new": head}]});
             forge.send(Method::POST, &format!("import/suggestions/{PUBLIC}/refs"), "root", refs);
             let (method, path, body) = cases(suggestion, note, &discussion, &head)[number].clone();
-            let (before, forge) = (stored(&forge), std::rc::Rc::new(forge));
+            let (before, forge) = (stored(&forge), Rc::new(forge));
             let meanwhile = forge.clone();
             let parts = halves(body.to_string().as_bytes());
             let answer = send(&forge, (method.clone(), &path, "dev"), "application/json", parts, move || {
@@ -248,7 +220,7 @@ fn each_part_of_an_import_takes_an_administrator() {
     let (pack, tip) = with_one_commit();
     let objects = |texts: &[&str]| {
         let object = |text: &&str| {
-            let id = Object::new(ObjectKind::Blob, text.as_bytes().to_vec()).id;
+            let id = new_blob(text.as_bytes().to_vec()).id;
             format!("{id} blob {}\n{text}\n", text.len()).into_bytes()
         };
         texts.iter().flat_map(object).collect::<Vec<u8>>()
@@ -271,10 +243,9 @@ fn each_part_of_an_import_takes_an_administrator() {
             if expected == 404 && !is_of_project {
                 continue;
             }
-            let forge = std::rc::Rc::new(Forge::new());
+            let forge = Rc::new(Forge::new());
             if path.ends_with("/refs") {
-                let sent = forge.send_bytes(Method::POST, &below("pack"), "root", "", pack.clone());
-                assert_eq!(sent.status, 200);
+                forge.send_bytes(Method::POST, &below("pack"), "root", "", pack.clone()).expect(200);
             }
             let (before, meanwhile) = (stored(&forge), forge.clone());
             let (status, text) = send(&forge, (Method::POST, &path, "root"), "application/json", parts, move || {
@@ -285,7 +256,7 @@ fn each_part_of_an_import_takes_an_administrator() {
         }
     }
     // Objects that were stored before the caller lost the right stay, as after any import that breaks off.
-    let forge = std::rc::Rc::new(Forge::new());
+    let forge = Rc::new(Forge::new());
     let meanwhile = forge.clone();
     let parts = [objects(&["one", "two"]), objects(&["three"])];
     let path = format!("import/suggestions/{PUBLIC}/objects");
@@ -304,11 +275,7 @@ fn an_import_of_many_lines_authenticates_its_caller_a_few_times() {
             .to_string()
         })
         .collect();
-    let tokens = std::rc::Rc::new(std::cell::Cell::new(0));
-    let counted = tokens.clone();
-    let store = WatchedStore::over(forge.store.clone(), move |_, key| {
-        counted.set(counted.get() + u64::from(key.starts_with("directory/v1/token/")));
-    });
+    let (store, tokens) = WatchedStore::counting(&forge.store, |_, key| key.starts_with("directory/v1/token/"));
     let body = lines.join("\n").into_bytes();
     let answer = super::send(forge.env_over(store), Method::POST, "import/suggestions", "root", "", body);
     assert_eq!(answer.json()["failed"], Value::from(0), "{}", answer.text());

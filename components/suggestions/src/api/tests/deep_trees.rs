@@ -1,29 +1,25 @@
 //! Folders that are nested deeper than git follows.
 
-use super::made_pack::{Pack, commit_of, commit_upon, move_by_pack, push_pack, tree_of};
+use super::made_pack::{Pack, assert_made, move_by_pack, new_blob, new_commit, new_commit_upon, new_tree, push_pack};
 use super::merge_requests::LIST;
-use super::{Forge, PUBLIC, Repository};
-use crate::git::{Object, ObjectId, ObjectKind};
-use http::Method;
-use serde_json::{Value, json};
+use super::*;
 
 /// How deep git follows nested folders.
 const MAX_DEPTH: usize = 2048;
 
 fn file() -> Object {
-    Object::new(ObjectKind::Blob, b"hello\n".to_vec())
+    new_blob(b"hello\n".to_vec())
 }
 
 /// Nested folders of this name, of which the innermost has these entries.
 fn nested(entries: &[(&str, ObjectId)], name: &str, count: usize) -> Vec<Object> {
-    let tree = |entries: &[(&str, ObjectId)]| Object::new(ObjectKind::Tree, tree_of(entries));
     let name = format!("40000 {name}");
-    let folders = std::iter::successors(Some(tree(entries)), |below| Some(tree(&[(&name, below.id)])));
+    let folders = std::iter::successors(Some(new_tree(entries)), |below| Some(new_tree(&[(&name, below.id)])));
     folders.take(count).collect()
 }
 
 fn pack_of<'a>(objects: impl Iterator<Item = &'a Object>) -> Vec<u8> {
-    objects.fold(Pack::new(), |pack, object| pack.object(object.kind, &object.contents)).bytes()
+    Pack::of(objects).bytes()
 }
 
 #[test]
@@ -32,7 +28,7 @@ fn a_push_of_folders_that_git_does_not_follow_is_refused() {
         for is_root_first in [true, false] {
             let (forge, file) = (Forge::new(), file());
             let mut objects = nested(&[("100644 a", file.id)], "d", folders);
-            let commit = Object::new(ObjectKind::Commit, commit_of(objects.last().unwrap().id));
+            let commit = new_commit(objects.last().unwrap().id);
             let deepest = objects[0].id;
             objects.extend([commit, file]);
             let tip = objects[folders].id;
@@ -42,26 +38,12 @@ fn a_push_of_folders_that_git_does_not_follow_is_refused() {
             };
             let report = push_pack(&forge, tip, &pack);
             if is_accepted {
-                assert!(report.contains("ok refs/heads/new"), "{report}");
+                assert_made(&report);
                 forge.clone(PUBLIC);
             } else {
                 let why = format!("tree {deepest}: exceeded maximum allowed tree depth");
                 assert!(report.contains(&why) && report.contains("ng refs/heads/new"), "{report}");
             }
-        }
-    }
-}
-
-/// The problems that a check of everything finds.
-fn check(forge: &Forge) -> Vec<Value> {
-    let (mut body, mut problems) = (json!({}), Vec::new());
-    loop {
-        let answer = forge.send(Method::POST, "maintenance/suggestions/fsck", "root", body.clone());
-        assert_eq!(answer.status, 200, "{}", answer.text());
-        problems.extend(answer.json()["problems"].as_array().cloned().unwrap_or_default());
-        body["cursor"] = answer.json()["cursor"].clone();
-        if body["cursor"].is_null() {
-            return problems;
         }
     }
 }
@@ -78,19 +60,19 @@ fn folders_that_git_does_not_follow_are_read() {
     for (folders, is_whole) in [(2_000, true), (4_000, true), (6_000, false)] {
         let mut objects = nested(&[below], "d", 2_000);
         below = ("40000 d", objects.last().unwrap().id);
-        let commit = Object::new(ObjectKind::Commit, commit_upon(head, below.1));
+        let commit = new_commit_upon(head, below.1);
         let old = (folders > 2_000).then_some(head);
         head = commit.id;
         objects.extend([commit, file.clone()]);
         let report = move_by_pack(&forge, old, head, &pack_of(objects.iter()));
-        assert!(report.contains("ok refs/heads/new"), "{report}");
+        assert_made(&report);
         let whole = forge.get(&format!("{LIST}/1/changes"), "").json();
         assert_eq!(whole["overflow"], !is_whole, "{folders}");
         let path = format!("{}a", "d/".repeat(folders - 1));
         let paths: Vec<&Value> = whole["changes"].as_array().unwrap().iter().map(|file| &file["new_path"]).collect();
         assert_eq!(paths.contains(&&json!(path)), is_whole, "{folders}");
     }
-    assert_eq!(check(&forge), [Value::Null; 0]);
+    assert_eq!(forge.fsck("problems"), [Value::Null; 0]);
     let clone = Repository::empty();
     clone.git(&["config", "core.maxTreeDepth", "10000"]);
     forge.git(&clone, PUBLIC, "dev", &["fetch", "-q", "--update-head-ok", "URL", "+refs/*:refs/*"]).unwrap();
@@ -105,14 +87,13 @@ fn files_with_paths_of_many_kilobytes_are_shown_as_far_as_they_fit() {
     let names: Vec<String> = (0..1_000).map(|number| format!("100644 {number:04}")).collect();
     let files: Vec<(&str, ObjectId)> = names.iter().map(|name| (name.as_str(), file.id)).collect();
     let mut objects = nested(&files, &"d".repeat(4_000), 50);
-    let commit = Object::new(ObjectKind::Commit, commit_of(objects.last().unwrap().id));
+    let commit = new_commit(objects.last().unwrap().id);
     let head = commit.id;
     objects.extend([commit, file]);
     assert!(push_pack(&forge, head, &pack_of(objects.iter())).contains("ok refs/heads/new"));
     forge.merge_request(1, json!({"source_branch": "new"}));
     for path in ["changes", "diffs?per_page=100"] {
-        let answer = forge.get(&format!("{LIST}/1/{path}"), "");
-        assert_eq!(answer.status, 200);
+        let answer = forge.get(&format!("{LIST}/1/{path}"), "").expect(200);
         assert!(answer.body.len() < 20 << 20, "{path}: {}", answer.body.len());
     }
     let whole = forge.get(&format!("{LIST}/1/changes"), "").json();

@@ -1,6 +1,6 @@
 //! `git fetch --deepen`, compared with git's own server.
 
-use super::{Forge, PUBLIC, Repository};
+use super::*;
 
 /// A client of each server: of a bare repository of git, and of the forge in a version of the protocol.
 struct Clients<'a> {

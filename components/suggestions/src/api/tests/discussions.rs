@@ -1,14 +1,9 @@
 //! Commenting, and reading comments.
 
-use super::{Forge, PUBLIC, Repository, block, comment};
-use http::Method;
-use serde_json::{Value, json};
+use super::*;
 
 fn forge() -> Forge {
-    let forge = Forge::new();
-    forge.import(PUBLIC, &Repository::with(&[("a.txt", b"one\ntwo\nthree"), ("d/b.txt", b"b\n")]));
-    forge.merge_request(1, Value::Null);
-    forge
+    Forge::with(&[("a.txt", b"one\ntwo\nthree"), ("d/b.txt", b"b\n")]).0
 }
 
 #[test]
@@ -16,29 +11,22 @@ fn a_comment_is_answered_with_its_suggestions() {
     let forge = forge();
     let head = forge.head(PUBLIC, "topic");
     let body = block(":-5+1", "x") + "```rust\nno\n```\n" + &block("", " ");
-    let answer = forge.comment(1, "otto", comment(&head, "a.txt", 2, &body));
-    assert_eq!(answer.status, 201, "{}", answer.text());
+    let answer = forge.comment(1, "otto", comment(&head, "a.txt", 2, &body)).expect(201);
     let mut made = answer.json();
     let note = &mut made["notes"][0];
-    assert_eq!(
-        note["suggestions"],
-        json!([
-            {"id": 1, "from_line": 1, "to_line": 3, "applicable": true, "appliable": true, "applied": false,
-                "from_content": "one\ntwo\nthree", "to_content": "x"},
-            {"id": 2, "from_line": 2, "to_line": 2, "applicable": true, "appliable": true, "applied": false,
-                "from_content": "two\n", "to_content": ""},
-        ])
-    );
-    assert_eq!(
-        note["position"],
-        json!({"base_sha": head, "start_sha": head, "head_sha": head, "old_path": "a.txt", "new_path": "a.txt",
-            "position_type": "text", "old_line": null, "new_line": 2, "line_range": null})
-    );
-    assert_eq!(
-        note["author"],
-        json!({"id": 6, "username": "otto", "name": "otto of Acme", "state": "active", "avatar_url": null,
-            "web_url": "https://forge.test:8443/otto"})
-    );
+    let expected = json!([
+        {"id": 1, "from_line": 1, "to_line": 3, "applicable": true, "appliable": true, "applied": false,
+            "from_content": "one\ntwo\nthree", "to_content": "x"},
+        {"id": 2, "from_line": 2, "to_line": 2, "applicable": true, "appliable": true, "applied": false,
+            "from_content": "two\n", "to_content": ""},
+    ]);
+    assert_eq!(note["suggestions"], expected);
+    let expected = json!({"base_sha": head, "start_sha": head, "head_sha": head, "old_path": "a.txt", "new_path": "a.txt",
+        "position_type": "text", "old_line": null, "new_line": 2, "line_range": null});
+    assert_eq!(note["position"], expected);
+    let expected = json!({"id": 6, "username": "otto", "name": "otto of Acme", "state": "active", "avatar_url": null,
+        "web_url": "https://forge.test:8443/otto"});
+    assert_eq!(note["author"], expected);
     assert_eq!((&note["type"], &note["body"], &note["noteable_iid"]), (&json!("DiffNote"), &json!(body), &json!(1)));
     assert_eq!(note["created_at"], "2026-09-21T14:13:20.000Z");
     // The list and the single discussion show the same.
@@ -161,10 +149,8 @@ fn the_suggestions_of_a_comment_and_of_a_page_have_a_bound() {
     let forge = forge();
     let head = forge.head(PUBLIC, "topic");
     let post = |count| forge.comment(1, "rep", comment(&head, "a.txt", 1, &block("", "x").repeat(count)));
-    assert_eq!(
-        post(101).refusal(),
-        (400, "400 Bad request - the note has 101 suggestions, and at most 100 are allowed".into())
-    );
+    let expected = (400, "400 Bad request - the note has 101 suggestions, and at most 100 are allowed".into());
+    assert_eq!(post(101).refusal(), expected);
     (0..51).for_each(|_| assert_eq!(post(100).status, 201));
     let list = format!("projects/{PUBLIC}/merge_requests/1/discussions");
     let text = "400 Bad request - the page has 5100 suggestions, and at most 5000 are shown: ask for fewer discussions \
@@ -278,8 +264,7 @@ fn the_range_of_a_comment_on_several_lines_is_shown_as_it_was_given() {
     let range = json!({"start": {"line_code": "abc_1_1", "type": "new", "old_line": null, "new_line": 1},
         "end": {"line_code": "abc_2_2", "type": null, "old_line": 2, "new_line": 2}});
     body["position"]["line_range"] = range.clone();
-    let made = forge.comment(1, "rep", body.clone());
-    assert_eq!(made.status, 201, "{}", made.text());
+    let made = forge.comment(1, "rep", body.clone()).expect(201);
     let list = forge.get(&format!("projects/{PUBLIC}/merge_requests/1/discussions"), "").json();
     let note = list.as_array().unwrap().last().unwrap()["notes"][0].clone();
     assert_eq!(note, made.json()["notes"][0]);

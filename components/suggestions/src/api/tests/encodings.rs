@@ -1,13 +1,9 @@
 //! Suggestions on files that are no text, or text in another encoding than UTF-8.
 
-use super::{Forge, PUBLIC, Repository, block, comment};
+use super::*;
 use crate::discussion::{CommentedFile, Discussion};
-use crate::git::ObjectId;
-use crate::repository_id::RepositoryId;
 use crate::store::discussions;
 use crate::suggestion::Suggestion;
-use http::Method;
-use serde_json::{Value, json};
 
 /// UTF-16 with a byte order mark.
 fn utf_16(text: &str) -> Vec<u8> {
@@ -19,13 +15,6 @@ fn zero_at(offset: usize) -> Vec<u8> {
     let mut file = b"a line\n".repeat(2000);
     file[offset] = 0;
     file
-}
-
-fn forge(files: &[(&str, &[u8])]) -> (Forge, Repository) {
-    let (forge, repository) = (Forge::new(), Repository::with(files));
-    forge.import(PUBLIC, &repository);
-    forge.merge_request(1, Value::Null);
-    (forge, repository)
 }
 
 fn refusal() -> (u16, String) {
@@ -40,7 +29,7 @@ fn a_comment_on_a_binary_file_has_no_suggestion() {
         ("last of the prefix", &zero_at(7999)),
         ("behind the prefix", &zero_at(8000)),
     ];
-    let (forge, _) = forge(&files);
+    let (forge, _) = Forge::with(&files);
     let head = forge.head(PUBLIC, "topic");
     for (path, expected) in [("zero", 0), ("utf-16", 0), ("last of the prefix", 0), ("behind the prefix", 1)] {
         let made = forge.comment(1, "rep", comment(&head, path, 1, &block("", "x")));
@@ -60,7 +49,7 @@ fn a_comment_on_a_binary_file_has_no_suggestion() {
 
 #[test]
 fn a_suggestion_on_a_file_that_became_binary_is_not_applied() {
-    let (forge, repository) = forge(&[("a.txt", b"one\ntwo\nthree\n")]);
+    let (forge, repository) = Forge::with(&[("a.txt", b"one\ntwo\nthree\n")]);
     let id = forge.suggest(1, "a.txt", 1, &block("", "uno"))[0];
     assert_eq!(forge.flags(id), (true, false));
     repository.write("a.txt", b"one\ntwo\n\0three\n");
@@ -76,7 +65,7 @@ fn a_suggestion_on_a_file_that_became_binary_is_not_applied() {
 /// Earlier builds made such suggestions.
 #[test]
 fn a_stored_suggestion_on_a_binary_file_is_not_applied() {
-    let (forge, repository) = forge(&[("a", &utf_16("one\ntwo\n"))]);
+    let (forge, repository) = Forge::with(&[("a", &utf_16("one\ntwo\n"))]);
     let made = forge.comment(1, "rep", comment(&forge.head(PUBLIC, "topic"), "a", 1, &block("", "uno"))).json();
     let stored = discussions::read(&forge.env(), made["id"].as_str().unwrap()).unwrap().unwrap();
     let id = |revision: &str| ObjectId::parse(&repository.text(&["rev-parse", revision])).unwrap();
@@ -101,7 +90,7 @@ fn a_stored_suggestion_on_a_binary_file_is_not_applied() {
 #[test]
 fn the_bytes_of_other_lines_stay_whatever_their_encoding() {
     let contents = b"caf\xe9\nna\xefve\r\n\xff\xfe\x80\nlast \xe9";
-    let (forge, _) = forge(&[("latin-1", contents)]);
+    let (forge, _) = Forge::with(&[("latin-1", contents)]);
     let ids: Vec<u64> = [(2, "naive"), (4, "last é")]
         .iter()
         .map(|(line, text)| forge.suggest(1, "latin-1", *line, &block("", text))[0])

@@ -1,11 +1,8 @@
 //! `git clone` and `git fetch`, by git itself.
 
-use super::made_pack::{Pack, commit_of, commit_upon};
+use super::made_pack::{Pack, commit_of, commit_upon, new_tree};
 use super::ref_names::{Change, body, push};
-use super::{Forge, PRIVATE, PUBLIC, Repository};
-use crate::git::{Object, ObjectId, ObjectKind, pktline};
-use http::Method;
-use kit::testing::CountingStore;
+use super::*;
 use std::time::{Duration, Instant};
 
 /// A repository with merges, tags, an executable, a link and a file that changes often.
@@ -58,11 +55,8 @@ fn a_clone_is_the_repository_in_both_versions_and_both_forms_of_storage() {
             assert_eq!(refs("copy.git"), repository.text(&REFS), "{packed} {version}");
             let count = |text: String| text.lines().count();
             let listed = copy.text(&["-C", "copy.git", "cat-file", "--batch-check", "--batch-all-objects"]);
-            assert_eq!(
-                count(listed),
-                count(repository.text(&["rev-list", "--objects", "--all"])),
-                "nothing else is sent"
-            );
+            let found = count(listed);
+            assert_eq!(found, count(repository.text(&["rev-list", "--objects", "--all"])), "nothing else is sent");
             assert_eq!(copy.text(&["-C", "copy.git", "symbolic-ref", "HEAD"]), "refs/heads/main");
         }
     }
@@ -260,24 +254,17 @@ fn post_fetch(env: kit::Env, command: &[&str], wants: &[ObjectId], haves: &[Obje
     if !command.is_empty() {
         line("0000");
     }
-    let mut request =
-        kit::Request::new(Method::POST, &format!("/api/v4/projects/{PUBLIC}/repository.git/git-upload-pack"));
-    if !command.is_empty() {
-        request.headers.insert("git-protocol", "version=2".parse().unwrap());
-    }
-    request.body = body.into();
-    let response = futures::executor::block_on(crate::api::handle(env, request));
-    assert_eq!(response.status, 200);
-    let bytes = futures::executor::block_on(response.body.collect(1 << 30)).unwrap();
-    String::from_utf8_lossy(&bytes).into_owned()
+    let headers = [("git-protocol", if command.is_empty() { "" } else { "version=2" })];
+    let path = format!("projects/{PUBLIC}/repository.git/git-upload-pack");
+    send_with(env, Method::POST, &path, &headers, body).expect(200).text()
 }
 
 #[test]
 fn wants_that_are_not_listed_are_found_in_one_walk() {
     const LENGTH: usize = 3_000;
     let forge = Forge::new();
-    let tree = Object::new(ObjectKind::Tree, Vec::new());
-    let mut pack = Pack::new().object(ObjectKind::Tree, &tree.contents);
+    let tree = new_tree(&[]);
+    let mut pack = Pack::of([&tree]);
     // Three histories, of different times.
     let mut chains: Vec<Vec<ObjectId>> = Vec::new();
     for chain in 0..3 {
@@ -286,14 +273,14 @@ fn wants_that_are_not_listed_are_found_in_one_walk() {
             let contents = ids.last().map_or_else(|| commit_of(tree.id), |parent| commit_upon(*parent, tree.id));
             let contents = String::from_utf8(contents).unwrap().replace("> 1 +", &format!("> {} +", chain + 1));
             let commit = Object::new(ObjectKind::Commit, contents.into_bytes());
-            pack = pack.object(ObjectKind::Commit, &commit.contents);
+            pack = pack.with(&commit);
             ids.push(commit.id);
         }
         chains.push(ids);
     }
     let tag = format!("object {}\ntype commit\ntag v1\ntagger A <a@x> 1 +0000\n\nx\n", chains[2][1]);
     let tag = Object::new(ObjectKind::Tag, tag.into_bytes());
-    let pack = pack.object(ObjectKind::Tag, &tag.contents).bytes();
+    let pack = pack.with(&tag).bytes();
     let last = |chain: usize| chains[chain].last().copied();
     let names: Vec<String> = (0..100).map(|number| format!("heads/a{number}")).collect();
     let mut changes: Vec<Change> = names.iter().map(|name| (name.as_str(), None, last(0))).collect();

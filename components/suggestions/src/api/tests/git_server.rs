@@ -1,12 +1,8 @@
 //! A server for the program `git`: HTTP/1.1 over a socket of this machine, answered by the api.
 
-use super::{Forge, Repository};
-use crate::api;
+use super::*;
 use crate::wait::{OF_CONNECTIONS, try_accept, wait_for};
-use bytes::Bytes;
-use futures::executor::block_on;
-use http::{HeaderName, HeaderValue, Method};
-use kit::{Body, Env, Request};
+use http::{HeaderName, HeaderValue};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Output;

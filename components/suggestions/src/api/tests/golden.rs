@@ -1,15 +1,9 @@
 //! Records that an earlier build stored, committed under `golden/`, are read by this build.
 
 use super::reused_user_ids::replace;
-use super::{Forge, PUBLIC, block, comment};
-use crate::repository_id::RepositoryId;
-use crate::store::{merge_requests, refs};
-use directory::project::ProjectKey;
-use http::Method;
-use kit::store::Store as _;
-use serde_json::{Value, json};
+use super::*;
+use crate::store::merge_requests;
 use std::fs;
-use std::path::Path;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden");
 
@@ -47,15 +41,13 @@ fn records_of_format_1_are_read() {
     let list = forge.get(&format!("projects/{PUBLIC}/merge_requests/1/discussions"), "").json();
     assert_eq!(list[0]["notes"][0]["author"]["username"], "rep");
     assert_eq!(list[0]["notes"][0]["position"]["new_path"], "a.txt");
-    assert_eq!(
-        list[0]["notes"][0]["suggestions"],
-        json!([
-            {"id": 1, "from_line": 2, "to_line": 2, "applicable": false, "appliable": false, "applied": true,
-                "from_content": "two\n", "to_content": "zwei\n"},
-            {"id": 2, "from_line": 1, "to_line": 3, "applicable": false, "appliable": false, "applied": false,
-                "from_content": "one\ntwo\nthree\n", "to_content": ""},
-        ])
-    );
+    let expected = json!([
+        {"id": 1, "from_line": 2, "to_line": 2, "applicable": false, "appliable": false, "applied": true,
+            "from_content": "two\n", "to_content": "zwei\n"},
+        {"id": 2, "from_line": 1, "to_line": 3, "applicable": false, "appliable": false, "applied": false,
+            "from_content": "one\ntwo\nthree\n", "to_content": ""},
+    ]);
+    assert_eq!(list[0]["notes"][0]["suggestions"], expected);
     assert_eq!(list[1]["notes"][0]["body"], "Thanks");
     let clone = forge.clone(PUBLIC);
     assert_eq!(clone.text(&["show", "topic:a.txt"]), "one\nzwei\nthree");
@@ -83,10 +75,8 @@ fn discussions_and_merge_requests_are_read() {
     let bodies = [0, 1, 2].map(|note| notes[note]["body"].as_str().unwrap().to_owned());
     assert_eq!(bodies[1..2], ["Really"]);
     assert!(bodies[0].contains("zwei") && bodies[2].starts_with("applied this suggestion in commit "), "{bodies:?}");
-    assert_eq!(
-        (&notes[0]["resolved_by"]["username"], &notes[0]["suggestions"][0]["applied"]),
-        (&json!("mia"), &json!(true))
-    );
+    let expected = (&json!("mia"), &json!(true));
+    assert_eq!((&notes[0]["resolved_by"]["username"], &notes[0]["suggestions"][0]["applied"]), expected);
     assert_eq!((&notes[2]["system"], &discussions[1]["individual_note"]), (&json!(true), &json!(true)));
     assert_eq!(forge.get(&format!("suggestions/{}", notes[0]["suggestions"][0]["id"]), "rep").status, 200);
 }
@@ -173,43 +163,4 @@ fn internal_discussions_are_read() {
     assert_eq!(forge.get(&format!("{list}/94b38a5a1e4b1dd9bd6e9e4b1f3d7a5c0e8f6a12-internal"), "rep").status, 404);
     let replied = forge.send(Method::POST, &format!("{list}/{id}/notes"), "rep", json!({"body": "more"}));
     assert_eq!(replied.json()["internal"], true, "{}", replied.text());
-}
-
-/// Writes the files. Only for a new format, whose files are added beside the old ones.
-#[test]
-#[ignore = "it writes into the sources"]
-fn write() {
-    let forge = Forge::new();
-    let repository = super::Repository::with(&[("a.txt", b"one\ntwo\nthree\n")]);
-    repository.write("a.txt", b"one\nTWO\nthree\n");
-    repository.commit("second");
-    forge.import(PUBLIC, &repository);
-    let send = |method: Method, path: &str, token: &str, body: Value| {
-        let answer = forge.send(method, &format!("projects/{PUBLIC}/merge_requests{path}"), token, body);
-        assert!(answer.status < 300, "{}", answer.text());
-        answer.json()
-    };
-    let branches =
-        json!({"title": "A change", "description": "Why", "source_branch": "topic", "target_branch": "main"});
-    send(Method::POST, "", "dev", branches);
-    let made = send(Method::POST, "/1/discussions", "rep", comment(&forge.head(PUBLIC, "topic"), "a.txt", 2, "hm"));
-    let discussion = format!("/1/discussions/{}", made["id"].as_str().unwrap());
-    let reply = send(Method::POST, &format!("{discussion}/notes"), "gus", json!({"body": "Why"}));
-    send(Method::PUT, &format!("{discussion}/notes/{}", reply["id"]), "gus", json!({"body": "Really"}));
-    let first = format!("{discussion}/notes/{}", made["notes"][0]["id"]);
-    let edited = send(Method::PUT, &first, "rep", json!({"body": block("", "zwei")}));
-    assert_eq!(forge.apply(edited["suggestions"][0]["id"].as_u64().unwrap(), "dev", Value::Null).status, 200);
-    send(Method::PUT, &discussion, "mia", json!({"resolved": true}));
-    send(Method::POST, "/1/notes", "gus", json!({"body": "Thanks"}));
-    send(Method::PUT, "/1", "dev", json!({"state_event": "close"}));
-    for key in forge.store.keys() {
-        let Some(key) = key.strip_prefix("suggestions/v1/").filter(|key| !key.contains("counter")) else { continue };
-        if key.ends_with("/init") {
-            continue;
-        }
-        let folder = Path::new(FOLDER).join("v2").join(key);
-        fs::create_dir_all(&folder).unwrap();
-        let value = forge.store.get(&format!("suggestions/v1/{key}")).unwrap().unwrap();
-        fs::write(folder.join("record"), value).unwrap();
-    }
 }

@@ -1,12 +1,6 @@
 //! Imports.
 
-use super::watched_store::WatchedStore;
-use super::{Forge, PUBLIC, Repository};
-use http::Method;
-use kit::store::Store as _;
-use serde_json::{Value, json};
-use std::cell::Cell;
-use std::rc::Rc;
+use super::*;
 
 fn post(forge: &Forge, path: &str, token: &str, body: &[u8]) -> (u16, Value) {
     let answer =
@@ -66,12 +60,10 @@ fn the_list_is_changed_for_many_lines_at_once() {
             "target_branch": "t", "state": if iid.is_multiple_of(2) { "opened" } else { "merged" }})
     };
     let body = (1..=300).map(|iid| line(iid).to_string() + "\n").collect::<String>().into_bytes();
-    let reads = Rc::new(Cell::new(0));
-    let counted = reads.clone();
-    let store = WatchedStore::over(forge.store.clone(), move |operation, key| {
-        let is_list = key == format!("suggestions/v1/merge_requests/{PUBLIC}");
-        counted.set(counted.get() + usize::from(is_list && matches!(operation, "compare" | "get")));
-    });
+    let is_read = |operation: &str, key: &str| {
+        key == format!("suggestions/v1/merge_requests/{PUBLIC}") && matches!(operation, "compare" | "get")
+    };
+    let (store, reads) = WatchedStore::counting(&forge.store, is_read);
     let answer = super::send(forge.env_over(store), Method::POST, "import/suggestions", "root", "", body);
     assert_eq!(answer.json()["imported"], json!({"merge_request": 300}), "{}", answer.text());
     assert!((3..=9).contains(&reads.get()), "{}", reads.get());
@@ -134,8 +126,7 @@ fn a_large_object_lies_in_chunks_and_comes_out_whole() {
     // A file of this size cannot be edited; others can.
     forge.merge_request(1, Value::Null);
     let head = forge.head(PUBLIC, "topic");
-    let answer = forge.comment(1, "rep", super::comment(&head, "noise", 1, &super::block("", "x")));
-    assert_eq!(answer.status, 400, "{}", answer.text());
+    let answer = forge.comment(1, "rep", super::comment(&head, "noise", 1, &super::block("", "x"))).expect(400);
     assert!(answer.text().contains("16777216 bytes"), "{}", answer.text());
     let id = forge.suggest(1, "small", 1, &super::block("", "t"))[0];
     assert_eq!(forge.apply(id, "dev", Value::Null).status, 200);

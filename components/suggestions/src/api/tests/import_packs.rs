@@ -1,11 +1,7 @@
 //! Imports of packs.
 
-use super::{Forge, PUBLIC, Repository};
-use http::Method;
-use kit::store::Store as _;
-use serde_json::{Value, json};
+use super::*;
 use std::io::Write;
-use std::process::Stdio;
 
 fn post(forge: &Forge, path: &str, body: Vec<u8>) -> (u16, Value) {
     let path = format!("import/suggestions/{PUBLIC}/{path}");
@@ -72,9 +68,8 @@ fn a_pack_is_imported_as_a_whole_and_the_next_one_builds_on_it() {
     assert_eq!(move_refs(&forge, refs)["moved"], 1);
     let clone = forge.clone(PUBLIC);
     assert_eq!(clone.text(&["rev-parse", "topic", "v1"]), repository.text(&["rev-parse", "topic", "v1"]));
-    let listed: Value = serde_json::from_slice(&list(&forge).unwrap()).unwrap();
-    let closed: Vec<_> = listed["packs"].as_array().unwrap().iter().map(|pack| &pack["is_closed"]).collect();
-    assert_eq!(closed, [&json!(true), &json!(true)], "a clone copies both packs");
+    let closed: Vec<_> = forge.packs().iter().map(|pack| pack["is_closed"].clone()).collect();
+    assert_eq!(closed, [json!(true), json!(true)], "a clone copies both packs");
 }
 
 #[test]

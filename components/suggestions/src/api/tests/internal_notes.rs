@@ -1,8 +1,6 @@
 //! Internal notes: who makes and sees them, and what an earlier build finds of them.
 
-use super::{Forge, PUBLIC, Repository, TestResponse, block, comment};
-use http::Method;
-use serde_json::{Value, json};
+use super::*;
 
 const MERGE_REQUEST: &str = "projects/7/merge_requests/1";
 
@@ -28,8 +26,7 @@ fn get(forge: &Forge, path: &str, token: &str) -> TestResponse {
 
 #[track_caller]
 fn create(forge: &Forge, path: &str, body: Value) -> Value {
-    let answer = send(forge, Method::POST, path, "rep", body);
-    assert_eq!(answer.status, 201, "{}", answer.text());
+    let answer = send(forge, Method::POST, path, "rep", body).expect(201);
     answer.json()
 }
 
@@ -96,10 +93,8 @@ fn who_does_not_see_an_internal_note_does_nothing_with_it() {
     let path = format!("notes/{note}");
     assert_eq!(send(&forge, Method::PUT, &path, "rep", json!({"body": "edited"})).json()["body"], "edited");
     let shown = get(&forge, &path, "dev").json();
-    assert_eq!(
-        (&shown["body"], &shown["resolved"], &shown["internal"]),
-        (&json!("edited"), &json!(true), &json!(true))
-    );
+    let expected = (&json!("edited"), &json!(true), &json!(true));
+    assert_eq!((&shown["body"], &shown["resolved"], &shown["internal"]), expected);
     assert_eq!(send(&forge, Method::DELETE, &path, "rep", Value::Null).status, 204);
     assert_eq!(get(&forge, "notes", "root").json(), json!([]));
     assert_eq!(get(&forge, &format!("discussions/{id}"), "root").status, 404);

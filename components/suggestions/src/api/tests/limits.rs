@@ -2,24 +2,13 @@
 
 use super::merge_request_filters::build_catalog;
 use super::merge_requests::{LIST, create, forge, listed};
-use super::{Forge, PUBLIC, Repository, block, comment};
-use crate::api;
-use futures::executor::block_on;
-use http::Method;
-use kit::store::Store as _;
-use kit::{Env, Request};
-use serde_json::{Value, json};
+use super::*;
 
 /// The status for a client at this address. Each request has an instance of its own.
 fn status(env: Env, method: Method, path: &str, token: &str, body: &Value) -> u16 {
-    let mut request = Request::new(method, &format!("/api/v4/{path}"));
-    if !token.is_empty() {
-        request.headers.insert("private-token", token.parse().unwrap());
-    }
-    request.headers.insert("content-type", "application/json".parse().unwrap());
-    request.headers.insert("spin-client-addr", "192.0.2.1:1".parse().unwrap());
-    request.body = body.to_string().into_bytes().into();
-    block_on(api::handle(env, request)).status.as_u16()
+    let client = [("content-type", "application/json"), ("spin-client-addr", "192.0.2.1:1")];
+    let headers = [("private-token", token), client[0], client[1]];
+    send_with(env, method, path, &headers, body.to_string().into_bytes()).status
 }
 
 /// The merge request 1, in a list with so many numbers.
@@ -113,10 +102,7 @@ fn each_write_counts_against_the_limit_of_its_kind() {
         ("suggestions_rate_limit", Method::PUT, format!("suggestions/{id}/apply"), &json!({})),
         ("suggestions_rate_limit", Method::PUT, "suggestions/batch_apply".to_owned(), &json!({"ids": [id]})),
     ] {
-        let store = kit::testing::MemoryStore::default();
-        for key in forge.store.keys() {
-            store.set(&key, &forge.store.get(&key).unwrap().unwrap()).unwrap();
-        }
+        let store = forge.store.snapshot();
         let ask = || status(forge.env_with(store.clone(), &[(limit, "1")]), method.clone(), &path, "dev", body);
         assert!(ask() < 500 && ask() == 429, "{method} {path}");
     }

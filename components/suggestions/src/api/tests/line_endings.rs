@@ -1,16 +1,12 @@
 //! Line endings in suggestions and in their commits.
 
-use super::{Forge, PUBLIC, Repository, block};
-use serde_json::{Value, json};
+use super::*;
 
 /// A file with these contents, after a suggestion on one of its lines was applied.
 fn applied(contents: &str, line: u64, body: &str) -> String {
-    let forge = Forge::new();
-    forge.import(PUBLIC, &Repository::with(&[("a.txt", contents.as_bytes())]));
-    forge.merge_request(1, Value::Null);
+    let (forge, _) = Forge::with(&[("a.txt", contents.as_bytes())]);
     let id = forge.suggest(1, "a.txt", line, body)[0];
-    let answer = forge.apply(id, "dev", Value::Null);
-    assert_eq!(answer.status, 200, "{}", answer.text());
+    forge.apply(id, "dev", Value::Null).expect(200);
     let clone = forge.clone(PUBLIC);
     String::from_utf8(clone.git(&["cat-file", "blob", "topic:a.txt"])).unwrap()
 }
@@ -33,9 +29,7 @@ fn every_line_of_a_suggestion_has_the_ending_of_the_line_in_its_place() {
 
 #[test]
 fn the_answer_shows_the_endings_that_are_committed() {
-    let forge = Forge::new();
-    forge.import(PUBLIC, &Repository::with(&[("a.txt", b"1\r\n2\r\n")]));
-    forge.merge_request(1, Value::Null);
+    let (forge, _) = Forge::with(&[("a.txt", b"1\r\n2\r\n")]);
     let id = forge.suggest(1, "a.txt", 1, &block("", "x\ny"))[0];
     let shown = forge.get(&format!("suggestions/{id}"), "rep").json();
     assert_eq!((&shown["from_content"], &shown["to_content"]), (&json!("1\r\n"), &json!("x\r\ny\r\n")));

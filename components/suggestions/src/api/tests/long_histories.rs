@@ -1,11 +1,9 @@
 //! Merge requests of more commits than a request reads.
 
 use super::merge_requests::LIST;
-use super::{Forge, PUBLIC, Repository};
-use serde_json::{Value, json};
+use super::*;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::process::Stdio;
 
 /// A request reads so many commits.
 const BOUND: usize = 20_000;
@@ -37,8 +35,7 @@ fn the_latest_commits_of_a_very_long_branch_are_listed() {
     let expected = repository.text(&["rev-list", "main..topic"]);
     let expected: Vec<&str> = expected.lines().collect();
     let page = |number: usize| {
-        let answer = forge.get(&format!("{LIST}/1/commits?per_page=100&page={number}"), "");
-        assert_eq!(answer.status, 200, "{}", answer.text());
+        let answer = forge.get(&format!("{LIST}/1/commits?per_page=100&page={number}"), "").expect(200);
         answer
     };
     let ids = |commits: Value| -> Vec<String> {

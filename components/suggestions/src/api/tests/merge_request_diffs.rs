@@ -1,7 +1,6 @@
 //! The difference of a merge request, compared with git's.
 
-use super::{Forge, PUBLIC, Repository};
-use serde_json::{Value, json};
+use super::*;
 
 const PATH: &str = "projects/7/merge_requests/1";
 

@@ -1,15 +1,9 @@
 //! Filters of lists of merge requests by people, labels and times.
 
 use super::merge_requests::{LIST, forge, listed};
-use super::{FORK, Forge, PRIVATE, PUBLIC, send};
+use super::*;
 use directory::catalog::changes::Changes;
-use directory::catalog::intent_log::IntentLog;
-use directory::dependents;
-use directory::member::Source;
-use directory::namespace::{NewGroup, Visibility};
-use http::Method;
-use kit::testing::CountingStore;
-use serde_json::json;
+use directory::testing::change;
 
 #[test]
 fn a_filter_by_a_field_that_is_never_set_finds_nothing() {
@@ -19,17 +13,9 @@ fn a_filter_by_a_field_that_is_never_set_finds_nothing() {
     }
     forge.merge_request(3, json!({}));
     let all = vec![3, 2, 1];
-    for name in [
-        "assignee_id",
-        "assignee_username[]",
-        "reviewer_id",
-        "reviewer_username",
-        "labels",
-        "labels[]",
-        "milestone",
-        "my_reaction_emoji",
-        "approved_by_ids[]",
-    ] {
+    let names = "assignee_id assignee_username[] reviewer_id reviewer_username labels labels[] milestone \
+        my_reaction_emoji approved_by_ids[]";
+    for name in names.split(' ') {
         for (value, expected) in
             [("5", vec![]), ("Any", vec![]), ("None", all.clone()), ("none", all.clone()), ("", all.clone())]
         {
@@ -154,14 +140,15 @@ fn only_the_merge_requests_that_are_named_are_read() {
 
 /// The catalog as an import makes it of the records that it names.
 pub fn build_catalog(forge: &Forge) {
-    let mut changes = Changes::default();
-    [10, 11, 12].into_iter().for_each(|id| changes.group(id));
-    [PUBLIC, PRIVATE].into_iter().for_each(|id| changes.project(id));
-    for id in 1..=6 {
-        changes.user(id, None);
-        changes.member(Source::Group(10), id);
-    }
-    IntentLog::begin(&forge.env(), changes).unwrap().commit(&forge.env()).unwrap();
+    let name = |changes: &mut Changes| {
+        [10, 11, 12].into_iter().for_each(|id| changes.group(id));
+        [PUBLIC, PRIVATE].into_iter().for_each(|id| changes.project(id));
+        for id in 1..=6 {
+            changes.user(id, None);
+            changes.member(Source::Group(10), id);
+        }
+    };
+    change(&forge.env(), name, || ());
 }
 
 #[test]
@@ -171,9 +158,7 @@ fn the_list_of_a_group_covers_all_projects_below_it() {
     for (id, path, parent_id, visibility) in
         [(11, "core", Some(10), Visibility::Public), (12, "other", None, Visibility::Private)]
     {
-        let (name, shares, details) = (path.to_owned(), vec![], Default::default());
-        let group = NewGroup { id, name, path: path.into(), parent_id, visibility, shares, details };
-        dependents::save_group(&forge.env(), group).unwrap();
+        dependents::save_group(&forge.env(), NewGroup { visibility, ..new_group(id, path, parent_id) }).unwrap();
     }
     forge.project(PRIVATE, |project| {
         project.namespace_id = 11;
@@ -184,11 +169,7 @@ fn the_list_of_a_group_covers_all_projects_below_it() {
     forge.merge_request(5, json!({"id": 900, "created_at": "2026-01-03", "project_id": PRIVATE}));
     build_catalog(&forge);
     let get = |path: &str, token: &str| forge.get(&format!("groups/{path}"), token);
-    let listed = |path: &str, token: &str| -> Vec<u64> {
-        let answer = get(path, token);
-        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
-        answer.json().as_array().unwrap().iter().map(|one| one["iid"].as_u64().unwrap()).collect()
-    };
+    let listed = |path: &str, token: &str| get(path, token).expect(200).iids();
     assert_eq!(listed("10/merge_requests", "rep"), [5, 2, 1]);
     assert_eq!(listed("acme/merge_requests?author_username=mia", "rep"), [2]);
     assert_eq!(listed("acme%2Fcore/merge_requests", "rep"), [5]);

@@ -1,14 +1,9 @@
 //! Requests that open merge requests of the same branches at the same time, and requests that die in between.
 
 use super::merge_requests::{LIST, create, forge};
-use super::{Forge, PUBLIC, send};
+use super::*;
 use crate::store::merge_requests as store;
-use directory::project::ProjectKey;
-use http::Method;
-use kit::Env;
-use kit::store::Store as _;
-use kit::testing::{Behaviour, FailingStore, Simulation};
-use serde_json::{Value, json};
+use kit::testing::{Behaviour, Simulation};
 use std::time::Duration;
 
 /// A request of `dev`: its method, its path, and its body.
@@ -97,7 +92,7 @@ fn of_requests_that_open_a_merge_request_of_the_same_branches_one_succeeds() {
         put(3, json!({"target_branch": "main"})),
         creation("main"),
     ];
-    let mut winners = std::collections::BTreeSet::new();
+    let mut winners = BTreeSet::new();
     for (seed, (statuses, open)) in race(&forge, &requests, 0..300).into_iter().enumerate() {
         let succeeded = statuses.iter().filter(|status| **status != 409).count();
         assert_eq!((succeeded, open.len()), (1, 1), "seed {seed}: {statuses:?} {open:?}");
@@ -126,26 +121,21 @@ fn a_merge_request_that_is_closed_and_reopened_meanwhile_is_open_once() {
 #[test]
 fn a_request_that_dies_leaves_no_branches_that_are_taken() {
     let forge = forge_with_branches();
-    let (mut failures, mut left) = (0, 0);
-    for operations in 0.. {
-        let store = forge.store.snapshot();
-        let failing = FailingStore::after(operations, store.clone());
+    let mut left = 0;
+    let failures = forge.fail_at_each_operation(|operations, forge, failing| {
         let (method, path, body) = creation("main");
+        let body = body.to_string().into_bytes();
         let env = forge.env_over(failing.clone());
-        let first = send(env, method, path, "dev", "application/json", body.to_string().into_bytes());
+        let first = send(env, method.clone(), path, "dev", "application/json", body.clone());
         if !failing.failed() {
-            assert_eq!(first.status, 201);
-            break;
+            return assert_eq!(first.status, 201);
         }
-        failures += 1;
-        let before = open(&forge.env_over(store.clone()));
+        let before = open(&forge.env());
         left += before.len();
-        let (method, path, body) = creation("main");
-        let env = forge.env_over(store.clone());
-        let second = send(env, method, path, "dev", "application/json", body.to_string().into_bytes());
+        let second = send(forge.env(), method, path, "dev", "application/json", body);
         let expected = if before.is_empty() { 201 } else { 409 };
         assert_eq!(second.status, expected, "after {operations} operations: {}", second.text());
-        assert_eq!(open(&forge.env_over(store)).len(), 1, "after {operations} operations");
-    }
+        assert_eq!(open(&forge.env()).len(), 1, "after {operations} operations");
+    });
     assert!(failures > 15 && left > 0, "{failures} {left}");
 }

@@ -1,13 +1,7 @@
 //! Merge requests: reading, listing, making and changing.
 
-use super::{FORK, Forge, PRIVATE, PUBLIC, Repository, TestResponse, block, comment};
-use directory::catalog::changes::Changes;
-use directory::catalog::intent_log::IntentLog;
-use directory::member::Source;
-use directory::project;
-use http::Method;
-use kit::store::Store as _;
-use serde_json::{Value, json};
+use super::merge_request_filters::build_catalog;
+use super::*;
 
 pub const LIST: &str = "projects/7/merge_requests";
 
@@ -33,9 +27,7 @@ pub fn state(forge: &Forge, iid: u64) -> String {
 /// The iids of a list.
 #[track_caller]
 pub fn listed(forge: &Forge, query: &str) -> Vec<u64> {
-    let answer = forge.get(&format!("{LIST}{query}"), "dev");
-    assert_eq!(answer.status, 200, "{}", answer.text());
-    answer.json().as_array().unwrap().iter().map(|one| one["iid"].as_u64().unwrap()).collect()
+    forge.get(&format!("{LIST}{query}"), "dev").expect(200).iids()
 }
 
 #[test]
@@ -89,10 +81,8 @@ fn invalid_new_merge_requests_are_refused() {
     let message = |message: Value| json!({"message": message});
     assert_eq!(refused("dev", json!({"title": " "})), (400, message(json!({"title": ["can't be blank"]}))));
     assert_eq!(refused("dev", json!({"title": "x".repeat(256)})).0, 400);
-    assert_eq!(
-        refused("dev", json!({"source_branch": "no"})),
-        (400, message(json!({"source_branch": ["does not exist"]})))
-    );
+    let expected = (400, message(json!({"source_branch": ["does not exist"]})));
+    assert_eq!(refused("dev", json!({"source_branch": "no"})), expected);
     let same = "You can't use same project/branch for source and target";
     assert_eq!(refused("dev", json!({"source_branch": "main"})), (422, message(json!([same]))));
     assert_eq!(refused("dev", json!({"target_project_id": 99})).0, 404);
@@ -101,17 +91,8 @@ fn invalid_new_merge_requests_are_refused() {
     assert_eq!(refused("dev", json!({})), (409, message(json!([open]))));
     assert_eq!(forge.send(Method::PUT, &format!("{LIST}/1"), "dev", json!({"state_event": "close"})).status, 200);
     assert_eq!(create(&forge, "dev", json!({})).json()["iid"], 2);
-    assert_eq!(
-        forge
-            .send(
-                Method::POST,
-                "projects/99/merge_requests",
-                "dev",
-                json!({"title": "x", "source_branch": "a", "target_branch": "b"})
-            )
-            .status,
-        404
-    );
+    let body = json!({"title": "x", "source_branch": "a", "target_branch": "b"});
+    assert_eq!(forge.send(Method::POST, "projects/99/merge_requests", "dev", body).status, 404);
 }
 
 #[test]
@@ -119,8 +100,7 @@ fn a_fork_asks_to_be_merged() {
     let (forge, repository) = forge();
     forge.import(FORK, &repository);
     let body = json!({"title": "T", "source_branch": "topic", "target_branch": "main", "target_project_id": PUBLIC});
-    let made = forge.send(Method::POST, &format!("projects/{FORK}/merge_requests"), "dev", body);
-    assert_eq!(made.status, 201, "{}", made.text());
+    let made = forge.send(Method::POST, &format!("projects/{FORK}/merge_requests"), "dev", body).expect(201);
     assert_eq!((&made.json()["source_project_id"], &made.json()["project_id"]), (&json!(FORK), &json!(PUBLIC)));
     assert_eq!(listed(&forge, ""), [1]);
 }
@@ -163,10 +143,8 @@ fn lists_have_filters_and_pages() {
     assert_eq!((page.headers["x-total"].to_str().unwrap(), page.headers["x-next-page"].to_str().unwrap()), ("3", "2"));
     let link = page.headers["link"].to_str().unwrap();
     assert!(link.contains("state=opened") && !link.contains("private_token"), "{link}");
-    assert_eq!(
-        forge.get(&format!("{LIST}?state=gone"), "").refusal(),
-        (400, "state does not have a valid value".into())
-    );
+    let found = forge.get(&format!("{LIST}?state=gone"), "").refusal();
+    assert_eq!(found, (400, "state does not have a valid value".into()));
     forge.merge_request(7, json!({"deleted": true}));
     assert_eq!((listed(&forge, ""), forge.get(&format!("{LIST}/7"), "").status), (vec![8, 3, 2, 1], 404));
     assert_eq!(forge.get(&format!("projects/{PRIVATE}/merge_requests"), "").status, 404);
@@ -184,20 +162,8 @@ fn the_list_of_all_projects_has_only_readable_merge_requests() {
     ] {
         forge.merge_request(iid, more);
     }
-    // An import makes the catalog of the records that it names.
-    let mut changes = Changes::default();
-    changes.group(10);
-    [PUBLIC, PRIVATE].into_iter().for_each(|id| changes.project(id));
-    for id in 1..=6 {
-        changes.user(id, None);
-        changes.member(Source::Group(10), id);
-    }
-    IntentLog::begin(&forge.env(), changes).unwrap().commit(&forge.env()).unwrap();
-    let listed = |query: &str, token: &str| -> Vec<u64> {
-        let answer = forge.get(&format!("merge_requests{query}"), token);
-        assert_eq!(answer.status, 200, "{}", answer.text());
-        answer.json().as_array().unwrap().iter().map(|one| one["iid"].as_u64().unwrap()).collect()
-    };
+    build_catalog(&forge);
+    let listed = |query: &str, token: &str| forge.get(&format!("merge_requests{query}"), token).expect(200).iids();
     for (query, token, expected) in [
         ("", "dev", vec![5, 1]),
         ("?scope=created_by_me", "mia", vec![2]),
@@ -248,8 +214,7 @@ fn a_merge_request_lists_the_commits_that_its_target_lacks() {
     forge.import(PUBLIC, &repository);
     forge.merge_request(1, json!({}));
     let expected = repository.text(&["rev-list", "main..topic"]);
-    let answer = forge.get(&format!("{LIST}/1/commits"), "");
-    assert_eq!(answer.status, 200, "{}", answer.text());
+    let answer = forge.get(&format!("{LIST}/1/commits"), "").expect(200);
     let commits = answer.json();
     let ids: Vec<&str> = commits.as_array().unwrap().iter().map(|commit| commit["id"].as_str().unwrap()).collect();
     assert_eq!(ids, expected.lines().collect::<Vec<_>>());
@@ -292,10 +257,8 @@ fn a_merge_request_is_changed_closed_and_reopened() {
     assert_eq!(put("dev", json!({"target_branch": "nowhere"})).status, 400);
     assert_eq!(put("dev", json!({"title": ""})).status, 400);
     let changed = put("mia", json!({"title": "Draft: better", "description": "more"})).json();
-    assert_eq!(
-        (&changed["title"], &changed["description"], &changed["draft"]),
-        (&json!("Draft: better"), &json!("more"), &json!(true))
-    );
+    let expected = (&json!("Draft: better"), &json!("more"), &json!(true));
+    assert_eq!((&changed["title"], &changed["description"], &changed["draft"]), expected);
     let id = forge.suggest(1, "a.txt", 1, &block("", "zwei"))[0];
     let closed = put("dev", json!({"state_event": "close"})).json();
     assert_eq!((&closed["state"], &closed["closed_by"]["username"]), (&json!("closed"), &json!("dev")));
@@ -396,13 +359,8 @@ fn what_merge_requests_do_not_have_is_refused_by_name() {
         assert_eq!(put(json!({"title": "x", *name: value})).refusal(), text(name));
     }
     assert_eq!(put(nothing).status, 200, "it is so");
-    let form = forge.send_bytes(
-        Method::PUT,
-        &format!("{LIST}/1?labels=a"),
-        "dev",
-        "application/x-www-form-urlencoded",
-        b"assignee_ids[]=3".to_vec(),
-    );
+    let (path, form) = (format!("{LIST}/1?labels=a"), "application/x-www-form-urlencoded");
+    let form = forge.send_bytes(Method::PUT, &path, "dev", form, b"assignee_ids[]=3".to_vec());
     let both = "assignee_ids is not supported by this server, labels is not supported by this server";
     assert_eq!(form.refusal(), (400, both.into()));
     assert_eq!(forge.get(&format!("{LIST}/1"), "").json()["title"], "A change");

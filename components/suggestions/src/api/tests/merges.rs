@@ -1,16 +1,10 @@
 //! Merge requests that a push merges, and their fields afterwards.
 
 use super::merge_requests::{LIST, create, forge, listed, state};
-use super::watched_store::WatchedStore;
-use super::{PUBLIC, send};
-use crate::git::pktline;
+use super::ref_names::{body, push};
+use super::*;
 use crate::merge_request::{MergeRequest, MergeRequestState};
 use crate::store::merge_requests;
-use directory::project::ProjectKey;
-use http::Method;
-use kit::store::StoreError;
-use serde_json::json;
-use std::cell::Cell;
 
 #[test]
 fn a_push_that_contains_the_head_merges() {
@@ -106,12 +100,8 @@ fn a_late_deletion_does_not_change_where_the_branch_stood() {
     for reference in ["topic", ":topic"] {
         forge.git(&repository, PUBLIC, "mia", &["push", "-q", "URL", reference]).unwrap();
     }
-    let mut body = Vec::new();
-    pktline::write_text(&mut body, &format!("{seen} {} refs/heads/topic\0 report-status", "0".repeat(40)));
-    pktline::write_flush(&mut body);
-    let path = format!("projects/{PUBLIC}/repository.git/git-receive-pack");
-    let answer = forge.send_bytes(Method::POST, &path, "mia", "application/x-git-receive-pack-request", body);
-    assert!(answer.text().contains("ok refs/heads/topic"), "{}", answer.text());
+    let report = push(forge.env(), &body(&[("heads/topic", ObjectId::parse(&seen), None)], ""));
+    assert!(report.contains("ok refs/heads/topic"), "{report}");
     assert_eq!(forge.get(&format!("{LIST}/1"), "").json()["sha"], json!(last));
 }
 

@@ -1,17 +1,12 @@
 //! Discussions: replies, edits, deletion, resolving, and the notes of a merge request.
 
-use super::{Forge, PRIVATE, PUBLIC, Repository, TestResponse, block, comment};
-use http::Method;
-use serde_json::{Value, json};
+use super::*;
 
 const MERGE_REQUEST: &str = "projects/7/merge_requests/1";
 
 /// Merge request 1, by `dev`.
 fn forge() -> Forge {
-    let forge = Forge::new();
-    forge.import(PUBLIC, &Repository::with(&[("a.txt", b"one\ntwo\nthree\n"), ("b.txt", b"b\n")]));
-    forge.merge_request(1, Value::Null);
-    forge
+    Forge::with(&[("a.txt", b"one\ntwo\nthree\n"), ("b.txt", b"b\n")]).0
 }
 
 fn send(forge: &Forge, method: Method, path: &str, token: &str, body: Value) -> TestResponse {
@@ -20,8 +15,7 @@ fn send(forge: &Forge, method: Method, path: &str, token: &str, body: Value) -> 
 
 /// A discussion on line 2 by `rep`: its id and that of its note.
 fn discuss(forge: &Forge, body: &str) -> (String, u64) {
-    let answer = forge.comment(1, "rep", comment(&forge.head(PUBLIC, "topic"), "a.txt", 2, body));
-    assert_eq!(answer.status, 201, "{}", answer.text());
+    let answer = forge.comment(1, "rep", comment(&forge.head(PUBLIC, "topic"), "a.txt", 2, body)).expect(201);
     let json = answer.json();
     (json["id"].as_str().unwrap().to_owned(), json["notes"][0]["id"].as_u64().unwrap())
 }
@@ -36,8 +30,7 @@ fn a_reply_joins_the_discussion_and_may_suggest() {
     let forge = forge();
     let (id, first) = discuss(&forge, "hm");
     let path = format!("discussions/{id}/notes");
-    let answer = send(&forge, Method::POST, &path, "gus", json!({"body": block("", "zwei")}));
-    assert_eq!(answer.status, 201, "{}", answer.text());
+    let answer = send(&forge, Method::POST, &path, "gus", json!({"body": block("", "zwei")})).expect(201);
     let reply = answer.json();
     assert_eq!((&reply["author"]["username"], &reply["type"]), (&json!("gus"), &json!("DiffNote")));
     assert_eq!(reply["suggestions"][0]["from_content"], "two\n");
@@ -54,10 +47,8 @@ fn a_reply_joins_the_discussion_and_may_suggest() {
         assert_eq!(send(&forge, Method::POST, &path, token, body).status, status);
     }
     let missing = format!("discussions/{}/notes", "0".repeat(40));
-    assert_eq!(
-        send(&forge, Method::POST, &missing, "gus", json!({"body": "x"})).refusal(),
-        (404, "404 Discussion Not Found".into())
-    );
+    let expected = (404, "404 Discussion Not Found".into());
+    assert_eq!(send(&forge, Method::POST, &missing, "gus", json!({"body": "x"})).refusal(), expected);
     forge.project(PUBLIC, |project| project.archived = true);
     assert_eq!(send(&forge, Method::POST, &path, "gus", json!({"body": "x"})).status, 403);
 }
@@ -70,10 +61,8 @@ fn an_applied_suggestion_leaves_a_note_of_the_service() {
         forge.get(&format!("{MERGE_REQUEST}/discussions/{id}"), "").json()["notes"][0]["suggestions"].clone();
     assert_eq!(forge.apply(suggestions[0]["id"].as_u64().unwrap(), "mia", Value::Null).status, 200);
     let note = forge.get(&format!("{MERGE_REQUEST}/discussions/{id}"), "").json()["notes"][1].clone();
-    assert_eq!(
-        (&note["system"], &note["resolvable"], &note["author"]["username"]),
-        (&json!(true), &json!(false), &json!("mia"))
-    );
+    let expected = (&json!(true), &json!(false), &json!("mia"));
+    assert_eq!((&note["system"], &note["resolvable"], &note["author"]["username"]), expected);
     assert_eq!(note["body"], format!("applied this suggestion in commit {}", forge.head(PUBLIC, "topic")));
     let path = format!("notes/{}", note["id"]);
     assert_eq!(send(&forge, Method::PUT, &path, "root", json!({"body": "no"})).status, 403, "it cannot be changed");
@@ -105,14 +94,10 @@ fn a_note_is_edited_by_its_author_and_by_maintainers() {
     let refused = |body: Value| send(&forge, Method::PUT, &path, "rep", body).refusal();
     assert_eq!(refused(json!({})), (400, "body, resolved are missing, exactly one parameter must be provided".into()));
     assert_eq!(refused(json!({"body": "x", "resolved": true})), (400, "body, resolved are mutually exclusive".into()));
-    assert_eq!(
-        send(&forge, Method::PUT, "notes/999", "rep", json!({"body": "x"})).refusal(),
-        (404, "404 Note Not Found".into())
-    );
-    assert_eq!(
-        send(&forge, Method::PUT, "notes/x", "rep", json!({"body": "x"})).refusal(),
-        (400, "note_id is invalid".into())
-    );
+    let expected = (404, "404 Note Not Found".into());
+    assert_eq!(send(&forge, Method::PUT, "notes/999", "rep", json!({"body": "x"})).refusal(), expected);
+    let expected = (400, "note_id is invalid".into());
+    assert_eq!(send(&forge, Method::PUT, "notes/x", "rep", json!({"body": "x"})).refusal(), expected);
 }
 
 #[test]
@@ -122,8 +107,7 @@ fn suggestions_that_stay_in_the_text_keep_their_ids_wherever_they_are() {
     let (_, note) = discuss(&forge, &blocks.concat());
     let edit = |texts: &[&String]| {
         let body: String = texts.iter().map(|text| text.as_str()).collect();
-        let edited = send(&forge, Method::PUT, &format!("notes/{note}"), "rep", json!({"body": body}));
-        assert_eq!(edited.status, 200, "{}", edited.text());
+        let edited = send(&forge, Method::PUT, &format!("notes/{note}"), "rep", json!({"body": body})).expect(200);
         let suggestions = edited.json()["suggestions"].as_array().unwrap().clone();
         suggestions.iter().map(|suggestion| suggestion["id"].as_u64().unwrap()).collect::<Vec<_>>()
     };
@@ -207,10 +191,8 @@ fn a_discussion_is_resolved_by_developers_and_by_the_author_of_the_merge_request
     assert_eq!((by_note.status, &by_note.json()["resolved"]), (200, &json!(true)));
     // A reply makes a comment on the whole merge request a discussion that can be resolved.
     let single = send(&forge, Method::POST, "notes", "gus", json!({"body": "Thanks"}));
-    assert_eq!(
-        (single.status, &single.json()["type"], &single.json()["resolvable"]),
-        (201, &Value::Null, &json!(false))
-    );
+    let expected = (201, &Value::Null, &json!(false));
+    assert_eq!((single.status, &single.json()["type"], &single.json()["resolvable"]), expected);
     let list = forge.get(&format!("{MERGE_REQUEST}/discussions"), "").json();
     assert_eq!(list[1]["individual_note"], true);
     let path = format!("discussions/{}", list[1]["id"].as_str().unwrap());
@@ -249,14 +231,10 @@ fn a_position_moves_with_its_line() {
     assert_eq!(forge.apply(above, "dev", Value::Null).status, 200);
     let note = || forge.get(&format!("{MERGE_REQUEST}/discussions/{id}"), "").json()["notes"][0].clone();
     let moved = note();
-    assert_eq!(
-        (&moved["position"]["new_line"], &moved["position"]["head_sha"]),
-        (&json!(3), &json!(forge.head(PUBLIC, "topic")))
-    );
-    assert_eq!(
-        (&moved["original_position"]["new_line"], &moved["original_position"]["head_sha"]),
-        (&json!(2), &json!(made))
-    );
+    let found = (&moved["position"]["new_line"], &moved["position"]["head_sha"]);
+    assert_eq!(found, (&json!(3), &json!(forge.head(PUBLIC, "topic"))));
+    let expected = (&json!(2), &json!(made));
+    assert_eq!((&moved["original_position"]["new_line"], &moved["original_position"]["head_sha"]), expected);
     let line = forge.suggest(1, "a.txt", 3, &block("", "zwei"))[0];
     assert_eq!(forge.apply(line, "dev", Value::Null).status, 200);
     assert_eq!(note()["position"], note()["original_position"], "the line was changed");
@@ -311,10 +289,8 @@ fn notes_are_filtered_by_activity() {
     let forge = forge();
     let (id, _) = discuss(&forge, &block("", "zwei"));
     let shown = forge.get(&format!("{MERGE_REQUEST}/discussions/{id}"), "").json();
-    assert_eq!(
-        forge.apply(shown["notes"][0]["suggestions"][0]["id"].as_u64().unwrap(), "dev", Value::Null).status,
-        200
-    );
+    let found = forge.apply(shown["notes"][0]["suggestions"][0]["id"].as_u64().unwrap(), "dev", Value::Null).status;
+    assert_eq!(found, 200);
     for (filter, expected) in
         [("all_notes", vec![true, false]), ("only_comments", vec![false]), ("only_activity", vec![true])]
     {

@@ -1,10 +1,8 @@
 //! Objects that git accepts and does not write itself.
 
-use super::made_pack::{Pack, commit_of, push_pack, tree_of};
-use super::{Forge, PUBLIC, Repository};
-use crate::git::{Object, ObjectKind};
+use super::made_pack::{Pack, assert_made, new_blob, new_commit, new_tree, push_pack};
+use super::*;
 use crate::store::history::MAX_NESTED_TAGS;
-use http::Method;
 
 fn push(forge: &Forge, repository: &Repository, arguments: &[&str]) -> Result<String, String> {
     forge.git(repository, PUBLIC, "dev", &[&["push", "URL"], arguments].concat())
@@ -28,8 +26,8 @@ fn tags_of_tags_are_listed_to_a_depth() {
     push(&forge, &repository, &["topic", &deepest]).unwrap();
     let why = push(&forge, &repository, &[&too_deep]).unwrap_err();
     assert!(why.contains("(too many nested tags)") && why.contains("16 tags at most"), "{why}");
-    let path = format!("projects/{PUBLIC}/repository.git/info/refs?service=git-upload-pack");
-    let listed = forge.send_bytes(Method::GET, &path, "dev", "", Vec::new()).text();
+    let listed =
+        forge.get(&format!("projects/{PUBLIC}/repository.git/info/refs?service=git-upload-pack"), "dev").text();
     let main = repository.text(&["rev-parse", "main"]);
     assert!(listed.contains(&format!("{main} refs/tags/{deepest}^{{}}\n")), "{listed}");
     assert!(!listed.contains(&format!("refs/tags/{too_deep}")), "{listed}");
@@ -42,14 +40,11 @@ fn permissions_of_old_versions_are_no_error() {
     let forge = Forge::new();
     let repository = Repository::with(&[("a", b"one\n")]);
     push(&forge, &repository, &["topic"]).unwrap();
-    let blob = Object::new(ObjectKind::Blob, b"old\n".to_vec());
-    let tree = tree_of(&[("100640 a", blob.id), ("100777 b", blob.id), ("100600 c", blob.id)]);
-    let tree = Object::new(ObjectKind::Tree, tree);
-    let commit = Object::new(ObjectKind::Commit, commit_of(tree.id));
-    let objects = [&commit, &tree, &blob].into_iter();
-    let pack = objects.fold(Pack::new(), |pack, object| pack.object(object.kind, &object.contents));
-    let report = push_pack(&forge, commit.id, &pack.bytes());
-    assert!(report.contains("ok refs/heads/new"), "{report}");
+    let blob = new_blob(b"old\n".to_vec());
+    let tree = new_tree(&[("100640 a", blob.id), ("100777 b", blob.id), ("100600 c", blob.id)]);
+    let commit = new_commit(tree.id);
+    let pack = Pack::of([&commit, &tree, &blob]);
+    assert_made(&push_pack(&forge, commit.id, &pack.bytes()));
     let clone = forge.clone(PUBLIC);
     assert_eq!(clone.text(&["rev-parse", "new^{tree}"]), tree.id.to_string());
     assert_eq!(clone.text(&["show", "new:b"]), "old");

@@ -1,11 +1,6 @@
 //! Packs, indexes of packs and lists of packs that are damaged or lost.
 
-use super::{FORK, Forge, PUBLIC, Repository};
-use crate::git::pktline;
-use directory::dependents;
-use http::Method;
-use kit::store::Store as _;
-use serde_json::{Value, json};
+use super::*;
 
 /// The size of an entry of an index, in bytes.
 pub const ENTRY: usize = 36;
@@ -36,29 +31,18 @@ pub fn forge() -> (Forge, String) {
 
 /// The same forge over a copy of the store, in which a key has another value.
 pub fn with(forge: &Forge, key: &str, value: Option<&[u8]>) -> Forge {
-    let store = forge.store.snapshot();
+    let forge = forge.copy();
     match value {
-        Some(value) => store.set(key, value).unwrap(),
-        None => store.delete(key).unwrap(),
+        Some(value) => forge.store.set(key, value).unwrap(),
+        None => forge.store.delete(key).unwrap(),
     }
-    Forge { store, entropy: forge.entropy.clone() }
+    forge
 }
 
 /// Checks everything. Returns the key and the text of each problem.
 pub fn problems(forge: &Forge) -> Vec<(String, String)> {
-    let (mut body, mut found) = (json!({}), Vec::new());
-    loop {
-        let answer = forge.send(Method::POST, "maintenance/suggestions/fsck", "root", body);
-        assert_eq!(answer.status, 200, "{}", answer.text());
-        let report = answer.json();
-        let text = |problem: &Value, field: &str| problem[field].as_str().unwrap().to_owned();
-        let problems = report["problems"].as_array().unwrap().iter();
-        found.extend(problems.map(|problem| (text(problem, "key"), text(problem, "problem"))));
-        if report["cursor"].is_null() {
-            return found;
-        }
-        body = json!({"cursor": report["cursor"]});
-    }
+    let text = |problem: &Value, field: &str| problem[field].as_str().unwrap().to_owned();
+    forge.fsck("problems").iter().map(|problem| (text(problem, "key"), text(problem, "problem"))).collect()
 }
 
 /// The statuses of reads that need the objects of both branches: the merge request's difference and commits, and a
@@ -79,16 +63,18 @@ fn statuses(forge: &Forge, heads: &[String; 2]) -> [u16; 6] {
         if version == 2 {
             pktline::write_flush(&mut body);
         }
-        let mut request =
-            kit::Request::new(Method::POST, &format!("/api/v4/projects/{PUBLIC}/repository.git/git-upload-pack"));
-        request.headers.insert("content-type", "application/x-git-upload-pack-request".parse().unwrap());
-        if version == 2 {
-            request.headers.insert("git-protocol", "version=2".parse().unwrap());
-        }
-        request.body = body.into();
-        futures::executor::block_on(crate::api::handle(forge.env(), request)).status.as_u16()
+        let protocol = if version == 2 { "version=2" } else { "" };
+        let headers = [("content-type", "application/x-git-upload-pack-request"), ("git-protocol", protocol)];
+        let path = format!("projects/{PUBLIC}/repository.git/git-upload-pack");
+        send_with(forge.env(), Method::POST, &path, &headers, body).status
     };
     [get(""), get("/changes"), get("/diffs"), get("/commits"), fetch(0), fetch(2)]
+}
+
+/// A check of the damaged forge names the key and its project.
+#[track_caller]
+fn is_found(damaged: &Forge, key: &str) -> bool {
+    problems(damaged).iter().any(|(found, problem)| found == key && problem.contains("(project 7)"))
 }
 
 pub fn heads(forge: &Forge) -> [String; 2] {
@@ -100,13 +86,9 @@ fn a_check_names_the_damaged_blob_of_a_pack_and_its_project() {
     let (forge, pack) = forge();
     let key = format!("suggestions/v1/pack/{pack}/0");
     let good = forge.store.get(&key).unwrap().unwrap();
-    let mut reasons = std::collections::BTreeSet::new();
+    let mut reasons = BTreeSet::new();
     let mut damaged: Vec<Vec<u8>> = vec![Vec::new(), good[..good.len() / 2].to_vec()];
-    let flip = |at: usize, bits: u8| {
-        let mut bytes = good.clone();
-        bytes[at] ^= bits;
-        bytes
-    };
+    let flip = |at: usize, bits: u8| with_bytes(&good, at, &[good[at] ^ bits]);
     // Every entry with another kind in its header.
     let index = forge.store.get(&format!("suggestions/v1/pack_index/{pack}/0")).unwrap().unwrap();
     let offset = |entry: &[u8]| entry[ID..ID + 5].iter().fold(0, |offset, byte| offset << 8 | usize::from(*byte));
@@ -139,9 +121,7 @@ fn an_index_of_another_length_than_its_pack_has_objects_is_damage() {
         for bad in [Some(&good[..good.len() / 2]), Some(&[][..]), Some(&good[1..]), Some(&longer), None] {
             let damaged = with(&forge, &key, bad);
             assert_eq!(statuses(&damaged, &heads), [500; 6], "{part}: {:?}", bad.map(<[u8]>::len));
-            let found = problems(&damaged);
-            let is_named = |(found, problem): &(String, String)| *found == key && problem.contains("(project 7)");
-            assert!(found.iter().any(is_named), "{found:?}");
+            assert!(is_found(&damaged, &key), "{:?}", problems(&damaged));
         }
     }
 }
@@ -153,19 +133,12 @@ fn a_check_finds_entries_of_an_index_that_lead_nowhere() {
     let good = forge.store.get(&page).unwrap().unwrap();
     let mut swapped = good.clone();
     swapped[ENTRY..3 * ENTRY].rotate_left(ENTRY);
-    let mut equal = good.clone();
-    equal.copy_within(ENTRY..2 * ENTRY, 2 * ENTRY);
-    let set = |at: usize, byte: u8| {
-        let mut bytes = good.clone();
-        bytes[at] = byte;
-        bytes
-    };
+    let equal = with_bytes(&good, 2 * ENTRY, &good[ENTRY..2 * ENTRY]);
+    let set = |at: usize, byte: u8| with_bytes(&good, at, &[byte]);
     // The first byte of the first id, of an offset, of a length, and the kind.
     let bad = [swapped, equal, set(0, good[0] ^ 1), set(ENTRY + 20, 1), set(ENTRY + 25, 1), set(2 * ENTRY - 1, 4)];
     for (number, bytes) in bad.into_iter().enumerate() {
-        let found = problems(&with(&forge, &page, Some(&bytes)));
-        let is_named = |(key, problem): &(String, String)| *key == page && problem.contains("(project 7)");
-        assert!(found.iter().any(is_named), "{number}: {found:?}");
+        assert!(is_found(&with(&forge, &page, Some(&bytes)), &page), "{number}");
     }
     let directory = format!("suggestions/v1/pack_index/{pack}/directory");
     let mut other = forge.store.get(&directory).unwrap().unwrap();
@@ -182,17 +155,8 @@ pub fn with_bytes(page: &[u8], at: usize, new: &[u8]) -> Vec<u8> {
 
 /// A page of an index in which the number at a position is another one.
 fn with_number(page: &[u8], at: usize, change: impl Fn(u64) -> u64) -> Vec<u8> {
-    let mut bytes = page.to_vec();
-    let number = bytes[at..at + NUMBER].iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
-    bytes[at..at + NUMBER].copy_from_slice(&change(number).to_be_bytes()[8 - NUMBER..]);
-    bytes
-}
-
-/// The packs of `PUBLIC`, as they are listed.
-fn listed(forge: &Forge) -> Vec<Value> {
-    let list = forge.store.get(&format!("suggestions/v1/packs/{PUBLIC}")).unwrap().unwrap();
-    let list: Value = serde_json::from_slice(&list).unwrap();
-    list["packs"].as_array().unwrap().clone()
+    let number = page[at..at + NUMBER].iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    with_bytes(page, at, &change(number).to_be_bytes()[8 - NUMBER..])
 }
 
 /// Damages the offset and the length of each entry of a pack with one page. Each time, a check names the page.
@@ -204,9 +168,7 @@ fn assert_wrong_extents_are_found(forge: &Forge, pack: &str) {
     for at in (0..good.len()).step_by(ENTRY).flat_map(|entry| [entry + ID, entry + ID + NUMBER]) {
         for (number, change) in changes.iter().enumerate() {
             let bad = with_number(&good, at, change);
-            let found = problems(&with(forge, &page, Some(&bad)));
-            let is_named = |(key, problem): &(String, String)| *key == page && problem.contains("(project 7)");
-            assert_eq!(found.iter().any(is_named), bad != good, "change {number} at {at}: {found:?}");
+            assert_eq!(is_found(&with(forge, &page, Some(&bad)), &page), bad != good, "change {number} at {at}");
         }
     }
 }
@@ -227,7 +189,7 @@ fn a_check_finds_wrong_offsets_and_lengths_beside_copies_of_objects() {
         let target = format!("main:refs/heads/branch-{number}");
         forge.git(&repository, PUBLIC, "mia", &["push", "-q", "URL", &target]).unwrap();
     }
-    let [joined] = &listed(&forge)[..] else { panic!("{:?}", listed(&forge)) };
+    let [joined] = &forge.packs()[..] else { panic!("{:?}", forge.packs()) };
     assert_eq!((&joined["has_copies"], &joined["objects"]), (&json!(true), &json!(3 * 8 + 1)));
     assert_eq!(problems(&forge), []);
     forge.clone(PUBLIC);
@@ -258,12 +220,12 @@ fn a_pack_whose_index_is_damaged_is_not_joined_until_it_is_restored() {
             forge.git(&work, PUBLIC, "mia", &["push", "-q", "URL", &source]).unwrap();
         };
         (5..15).rev().for_each(push);
-        assert_eq!((listed(&forge).len(), &listed(&forge)[0]["id"]), (11, &json!(pack)));
+        assert_eq!((forge.packs().len(), &forge.packs()[0]["id"]), (11, &json!(pack)));
         forge.store.set(&page, &good).unwrap();
         assert_eq!(problems(&forge), []);
         assert_eq!(forge.clone(PUBLIC).text(&["show", "topic:news"]), "9");
         (0..5).rev().for_each(push);
-        assert_eq!(listed(&forge).len(), 1, "16 packs are joined");
+        assert_eq!(forge.packs().len(), 1, "16 packs are joined");
         assert_eq!(problems(&forge), []);
         assert_eq!(forge.clone(PUBLIC).text(&["show", "topic:news"]), "14");
     }

@@ -1,11 +1,7 @@
 //! Indexes of packs that are wrong about which object a delta builds on.
 
 use super::pack_damage::{BASE, DEPTH, ENTRY, forge, heads, problems, with, with_bytes};
-use super::{Forge, PUBLIC, Repository};
-use crate::git::pktline;
-use futures::executor::block_on;
-use http::Method;
-use kit::store::Store as _;
+use super::*;
 
 /// Fetches a branch alone, so that the entries of its objects are copied. Returns the file with the delta.
 fn fetch(forge: &Forge) -> Result<String, String> {
@@ -53,8 +49,7 @@ fn a_delta_that_its_index_takes_for_a_whole_object_is_not_sent() {
         pktline::write_flush(&mut body);
         pktline::write_text(&mut body, "done\n");
         let path = format!("/api/v4/projects/{PUBLIC}/repository.git/git-upload-pack");
-        let mut request = kit::Request::new(Method::POST, &path);
-        request.headers.insert("content-type", "application/x-git-upload-pack-request".parse().unwrap());
+        let mut request = Request::new(Method::POST, &path);
         request.body = body.into();
         let response = block_on(crate::api::handle(forge.env(), request));
         block_on(response.body.collect(1 << 30)).map_err(|error| format!("{error:?}"))

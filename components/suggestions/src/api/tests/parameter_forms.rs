@@ -1,8 +1,7 @@
 //! Parameters of a wrong form: if the server ignored them, it would find or change other records than the client means.
 
 use super::merge_requests::{LIST, create, forge, listed};
-use http::Method;
-use serde_json::{Value, json};
+use super::*;
 
 #[test]
 fn a_list_in_place_of_a_value_is_refused() {

@@ -1,12 +1,8 @@
 //! `git push`, by git itself, and packs that no git sends.
 
-use super::made_pack::{Pack, commit_of, push_pack, tree_of, with_one_commit};
-use super::{Forge, PUBLIC, Repository, block, comment, send};
-use crate::git::pack_entry::EntryKind;
-use crate::git::{Object, ObjectId, ObjectKind, pktline};
-use futures::executor::block_on;
-use http::Method;
-use kit::testing::FailingStore;
+use super::made_pack::{Pack, assert_made, new_blob, new_commit, new_tree, push_pack, with_one_commit};
+use super::ref_names::body;
+use super::*;
 
 fn push(forge: &Forge, repository: &Repository, token: &str, arguments: &[&str]) -> Result<String, String> {
     forge.git(repository, PUBLIC, token, &[&["push", "URL"], arguments].concat())
@@ -26,13 +22,10 @@ fn a_push_moves_branches_and_tags_and_is_idempotent() {
     repository.git(&["tag", "-a", "v1", "-m", "x"]);
     push(&forge, &repository, "dev", &["v1", "topic:refs/heads/copy"]).unwrap();
     let copy = forge.clone(PUBLIC);
-    assert_eq!(
-        copy.text(&["rev-parse", "topic", "copy", "v1"]),
-        repository.text(&["rev-parse", "topic", "topic", "v1"])
-    );
+    let found = copy.text(&["rev-parse", "topic", "copy", "v1"]);
+    assert_eq!(found, repository.text(&["rev-parse", "topic", "topic", "v1"]));
     let packs = forge.store.keys().iter().filter(|key| key.ends_with("/directory")).count();
-    let list =
-        String::from_utf8(kit::store::Store::get(&forge.store, "suggestions/v1/packs/7").unwrap().unwrap()).unwrap();
+    let list = String::from_utf8(forge.store.get("suggestions/v1/packs/7").unwrap().unwrap()).unwrap();
     let listed = list.matches("\"id\"").count();
     assert!(listed < 6 && packs > 30, "small packs are joined: {listed} of {packs} are listed");
     push(&forge, &repository, "dev", &["--delete", "copy"]).unwrap();
@@ -93,11 +86,9 @@ fn pushes_that_conflict_with_existing_refs_are_refused() {
     let forge = Forge::new();
     let repository = Repository::with(&[("a.txt", b"one\ntwo\n")]);
     push(&forge, &repository, "mia", &["main", "topic"]).unwrap();
-    forge.merge_request(1, serde_json::json!({}));
-    let head = forge.head(PUBLIC, "topic");
-    let created = forge.comment(1, "rep", comment(&head, "a.txt", 1, &block("", "uno"))).json();
-    let id = created["notes"][0]["suggestions"][0]["id"].as_u64().unwrap();
-    assert_eq!(forge.apply(id, "dev", serde_json::Value::Null).status, 200);
+    forge.merge_request(1, json!({}));
+    let id = forge.suggest(1, "a.txt", 1, &block("", "uno"))[0];
+    assert_eq!(forge.apply(id, "dev", Value::Null).status, 200);
     repository.write("b", b"x");
     repository.commit("meanwhile");
     assert!(push(&forge, &repository, "dev", &["topic"]).unwrap_err().contains("fetch first"));
@@ -115,20 +106,15 @@ fn pushes_that_conflict_with_existing_refs_are_refused() {
 
 #[test]
 fn bad_packs_are_refused_with_a_reason_and_leave_nothing() {
-    let blob = Object::new(ObjectKind::Blob, b"hello\n".to_vec());
-    let tree = Object::new(ObjectKind::Tree, tree_of(&[("100644 a", blob.id)]));
-    let commit = Object::new(ObjectKind::Commit, commit_of(tree.id));
-    let good = || {
-        Pack::new()
-            .object(ObjectKind::Commit, &commit.contents)
-            .object(ObjectKind::Tree, &tree.contents)
-            .object(ObjectKind::Blob, b"hello\n")
-    };
+    let blob = new_blob(b"hello\n".to_vec());
+    let tree = new_tree(&[("100644 a", blob.id)]);
+    let commit = new_commit(tree.id);
+    let good = || Pack::of([&commit, &tree, &blob]);
     let refused = |pack: Vec<u8>, tip: ObjectId, expected: &str| {
         let forge = Forge::new();
         let report = push_pack(&forge, tip, &pack);
         assert!(report.contains(expected) && report.contains("ng refs/heads/new"), "{expected}: {report}");
-        assert!(forge.get(&format!("projects/{PUBLIC}/repository.git/info/refs"), "").body.is_empty());
+        assert_eq!(forge.refs(PUBLIC, ""), "");
     };
     let whole = good().bytes();
     for cut in 1..whole.len() {
@@ -141,78 +127,56 @@ fn bad_packs_are_refused_with_a_reason_and_leave_nothing() {
     refused([whole.clone(), b"more".to_vec()].concat(), commit.id, "junk at the end");
     refused(whole.clone(), tree.id, "no commit");
     refused(whole.clone(), ObjectId::new([9; 20]), "missing necessary objects");
-    let without_blob =
-        Pack::new().object(ObjectKind::Commit, &commit.contents).object(ObjectKind::Tree, &tree.contents);
-    refused(without_blob.bytes(), commit.id, &format!("{} is not there", blob.id));
-    refused(good().object(ObjectKind::Blob, b"hello\n").bytes(), commit.id, "twice");
-    // Wrong sizes.
-    refused(good().add(EntryKind::Object(ObjectKind::Blob), 3, b"longer").bytes(), commit.id, "larger than was said");
-    refused(
-        good().add(EntryKind::Object(ObjectKind::Blob), 30, b"shorter").bytes(),
-        commit.id,
-        "smaller than was said",
-    );
-    let huge = EntryKind::Object(ObjectKind::Blob);
-    refused(good().add(huge, 1 << 40, b"x").bytes(), commit.id, "at most");
-    // Deltas: of nothing, of themselves, in a circle, with a result of 4 GB.
-    let delta = [6, 6, 0x90, 6];
-    refused(good().add(EntryKind::OffsetDelta(1 << 20), 4, &delta).bytes(), commit.id, "out of bound");
-    refused(good().add(EntryKind::OffsetDelta(0), 4, &delta).bytes(), commit.id, "out of bound");
-    refused(good().add(EntryKind::RefDelta(ObjectId::new([7; 20])), 4, &delta).bytes(), commit.id, "unresolved");
+    refused(Pack::of([&commit, &tree]).bytes(), commit.id, &format!("{} is not there", blob.id));
+    refused(good().with(&blob).bytes(), commit.id, "twice");
+    // Wrong sizes; deltas of nothing, of themselves, in a circle, with a result of 4 GB.
+    let (file, delta) = (EntryKind::Object(ObjectKind::Blob), [6, 6, 0x90, 6]);
     let large = [6, 0x80, 0x80, 0x80, 0x80, 0x10, 0x90, 6];
-    refused(good().add(EntryKind::RefDelta(blob.id), 8, &large).bytes(), commit.id, "at most");
-    refused(good().add(EntryKind::RefDelta(blob.id), 4, &[6, 9, 0x90, 9]).bytes(), commit.id, "apply delta");
-    // Trees that would write outside of a working copy.
-    for (name, expected) in [
-        ("100644 .git", "hasDotgit"),
-        ("100644 ..", "hasDotdot"),
-        ("100644 .GIT ", "hasDotgit"),
-        ("100644 git~1", "hasDotgit"),
+    for (kind, size, contents, expected) in [
+        (file, 3, &b"longer"[..], "larger than was said"),
+        (file, 30, b"shorter", "smaller than was said"),
+        (file, 1 << 40, b"x", "at most"),
+        (EntryKind::OffsetDelta(1 << 20), 4, &delta, "out of bound"),
+        (EntryKind::OffsetDelta(0), 4, &delta, "out of bound"),
+        (EntryKind::RefDelta(ObjectId::new([7; 20])), 4, &delta, "unresolved"),
+        (EntryKind::RefDelta(blob.id), 8, &large, "at most"),
+        (EntryKind::RefDelta(blob.id), 4, &[6, 9, 0x90, 9], "apply delta"),
     ] {
-        let tree = Object::new(ObjectKind::Tree, tree_of(&[(name, blob.id)]));
-        let commit = Object::new(ObjectKind::Commit, commit_of(tree.id));
-        let pack = Pack::new()
-            .object(ObjectKind::Commit, &commit.contents)
-            .object(ObjectKind::Tree, &tree.contents)
-            .object(ObjectKind::Blob, b"hello\n");
+        refused(good().add(kind, size, contents).bytes(), commit.id, expected);
+    }
+    // Trees that would write outside of a working copy.
+    for (name, expected) in [(".git", "hasDotgit"), ("..", "hasDotdot"), (".GIT ", "hasDotgit"), ("git~1", "hasDotgit")]
+    {
+        let tree = new_tree(&[(&format!("100644 {name}"), blob.id)]);
+        let commit = new_commit(tree.id);
+        let pack = Pack::of([&commit, &tree, &blob]);
         refused(pack.bytes(), commit.id, expected);
     }
-    let unsorted = Object::new(ObjectKind::Tree, tree_of(&[("100644 b", blob.id), ("100644 a", blob.id)]));
-    let commit_2 = Object::new(ObjectKind::Commit, commit_of(unsorted.id));
-    let pack = good().object(ObjectKind::Tree, &unsorted.contents).object(ObjectKind::Commit, &commit_2.contents);
+    let unsorted = new_tree(&[("100644 b", blob.id), ("100644 a", blob.id)]);
+    let commit_2 = new_commit(unsorted.id);
+    let pack = good().with(&unsorted).with(&commit_2);
     refused(pack.bytes(), commit_2.id, "treeNotSorted");
     // An object of another kind than the link to it says.
-    let wrong = Object::new(ObjectKind::Tree, tree_of(&[("40000 a", blob.id)]));
-    let commit_3 = Object::new(ObjectKind::Commit, commit_of(wrong.id));
-    let pack = Pack::new()
-        .object(ObjectKind::Commit, &commit_3.contents)
-        .object(ObjectKind::Tree, &wrong.contents)
-        .object(ObjectKind::Blob, b"hello\n");
+    let wrong = new_tree(&[("40000 a", blob.id)]);
+    let commit_3 = new_commit(wrong.id);
+    let pack = Pack::of([&commit_3, &wrong, &blob]);
     refused(pack.bytes(), commit_3.id, "is a blob, not a tree");
     // The good pack is accepted.
     let forge = Forge::new();
-    assert!(push_pack(&forge, commit.id, &whole).contains("ok refs/heads/new"));
+    assert_made(&push_pack(&forge, commit.id, &whole));
     forge.clone(PUBLIC);
 }
 
 #[test]
 fn a_push_that_breaks_off_anywhere_is_whole_or_nothing() {
     let (pack, tip) = with_one_commit();
-    let mut body = Vec::new();
-    pktline::write_text(&mut body, &format!("{} {tip} refs/heads/new\0 report-status", "0".repeat(40)));
-    pktline::write_flush(&mut body);
-    body.extend_from_slice(&pack);
+    let body = [body(&[("heads/new", None, Some(tip))], ""), pack].concat();
     let path = format!("projects/{PUBLIC}/repository.git/git-receive-pack");
-    let mut operations = 0;
-    loop {
-        let forge = Forge::new();
-        let store = FailingStore::after(operations, forge.store.clone());
-        let answer = send(forge.env_over(store.clone()), Method::POST, &path, "dev", "", body.clone());
-        let copy = forge.clone(PUBLIC);
-        let has_branch = copy.text(&["branch", "--list", "new"]).contains("new");
-        if !store.failed() {
-            assert!(answer.text().contains("ok refs/heads/new") && has_branch);
-            break;
+    let failures = Forge::new().fail_at_each_operation(|operations, forge, failing| {
+        let answer = send(forge.env_over(failing.clone()), Method::POST, &path, "dev", "", body.clone());
+        let has_branch = forge.clone(PUBLIC).text(&["branch", "--list", "new"]).contains("new");
+        if !failing.failed() {
+            return assert!(answer.text().contains("ok refs/heads/new") && has_branch);
         }
         // After the branch is there, a failure is only logged.
         assert_eq!(answer.status, if answer.text().contains("ok refs/heads/new") { 200 } else { 500 }, "{operations}");
@@ -220,9 +184,8 @@ fn a_push_that_breaks_off_anywhere_is_whole_or_nothing() {
         // A repetition creates the branch.
         assert_eq!(send(forge.env(), Method::POST, &path, "dev", "", body.clone()).status, 200);
         assert_eq!(forge.clone(PUBLIC).text(&["rev-parse", "new"]), tip.to_string());
-        operations += 1;
-    }
-    assert!(operations > 5);
+    });
+    assert!(failures > 5);
 }
 
 #[test]
@@ -261,7 +224,7 @@ fn a_shallow_clone_pushes_to_where_its_history_is() {
     let why = push(&empty, &copy, "dev", &["topic", "topic:other"]).unwrap_err();
     assert_eq!(why.matches("(shallow update not allowed)").count(), 2, "{why}");
     assert!(why.contains("git fetch --unshallow"), "{why}");
-    assert!(empty.get(&format!("projects/{PUBLIC}/repository.git/info/refs"), "").body.is_empty());
+    assert_eq!(empty.refs(PUBLIC, ""), "");
 }
 
 #[test]
@@ -287,30 +250,20 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 
 /// Sends a body of gzip in parts of this size to a service of git; the status and the response.
 fn send_gzip(forge: &Forge, service: &str, body: &[u8], part: usize) -> (u16, String) {
-    let mut request = kit::Request::new(Method::POST, &format!("/api/v4/projects/{PUBLIC}/repository.git/{service}"));
-    request.headers.insert("private-token", "mia".parse().unwrap());
-    request.headers.insert("content-encoding", "gzip".parse().unwrap());
-    let parts: Vec<_> = body.chunks(part).map(|part| Ok(bytes::Bytes::copy_from_slice(part))).collect();
-    request.body = kit::Body::pull(parts.into_iter());
-    let response = block_on(crate::api::handle(forge.env(), request));
-    let status = response.status.as_u16();
-    (status, String::from_utf8_lossy(&block_on(response.body.collect(1 << 30)).unwrap()).into_owned())
+    let parts: Vec<_> = body.chunks(part).map(|part| Ok(Bytes::copy_from_slice(part))).collect();
+    let (path, body) = (format!("projects/{PUBLIC}/repository.git/{service}"), Body::pull(parts.into_iter()));
+    let headers = [("private-token", "mia"), ("content-encoding", "gzip")];
+    let answer = send_with(forge.env(), Method::POST, &path, &headers, body);
+    (answer.status, answer.text())
 }
 
 #[test]
 fn a_compressed_push_and_fetch_are_read() {
-    let blob = Object::new(ObjectKind::Blob, b"hello\n".repeat(50_000));
-    let tree = Object::new(ObjectKind::Tree, tree_of(&[("100644 a", blob.id)]));
-    let commit = Object::new(ObjectKind::Commit, commit_of(tree.id));
-    let pack = Pack::new()
-        .object(ObjectKind::Commit, &commit.contents)
-        .object(ObjectKind::Tree, &tree.contents)
-        .object(ObjectKind::Blob, &blob.contents);
-    let mut push = Vec::new();
-    pktline::write_text(&mut push, &format!("{} {} refs/heads/main\0 report-status", "0".repeat(40), commit.id));
-    pktline::write_flush(&mut push);
-    push.extend_from_slice(&pack.bytes());
-    let body = gzip(&push);
+    let blob = new_blob(b"hello\n".repeat(50_000));
+    let tree = new_tree(&[("100644 a", blob.id)]);
+    let commit = new_commit(tree.id);
+    let pack = Pack::of([&commit, &tree, &blob]);
+    let body = gzip(&[body(&[("heads/main", None, Some(commit.id))], ""), pack.bytes()].concat());
     for part in [7, 4096, 1 << 20] {
         let forge = Forge::new();
         let (status, report) = send_gzip(&forge, "git-receive-pack", &body, part);
@@ -331,7 +284,7 @@ fn a_compressed_push_and_fetch_are_read() {
             assert!(status == 400 && text.contains("gzip"), "{service}: {status} {text}");
         }
     }
-    assert!(forge.get(&format!("projects/{PUBLIC}/repository.git/info/refs"), "").body.is_empty());
+    assert_eq!(forge.refs(PUBLIC, ""), "");
     // A body that becomes a thousand times as large.
     let zeros = vec![b'0'; 9 << 20];
     assert_eq!(send_gzip(&forge, "git-upload-pack", &gzip(&zeros), 4096).0, 413);
@@ -363,12 +316,7 @@ fn a_long_chain_of_deltas_is_read() {
     repository.git(&["repack", "-q", "-a", "-d", "-f", "--depth=200", "--window=10"]);
     push(&forge, &repository, "mia", &["main"]).unwrap();
     forge.clone(PUBLIC);
-    let stored: usize = forge
-        .store
-        .keys()
-        .iter()
-        .filter(|key| key.contains("/pack"))
-        .map(|key| kit::store::Store::get(&forge.store, key).unwrap().unwrap().len())
-        .sum();
+    let packs = forge.store.keys().into_iter().filter(|key| key.contains("/pack"));
+    let stored: usize = packs.map(|key| forge.store.get(&key).unwrap().unwrap().len()).sum();
     assert!(stored < 120_000, "{stored} bytes");
 }

@@ -1,8 +1,7 @@
 //! Random edits, which must yield the same trees as the same edits made with git.
 
-use super::{Forge, PUBLIC, Repository, comment};
+use super::*;
 use fastrand::Rng;
-use serde_json::Value;
 
 /// Names that exercise git's order of tree entries.
 const FILES: [&str; 9] =
@@ -53,9 +52,7 @@ fn the_same_edits_by_git_give_the_same_trees() {
     for round in 0..12 {
         let files: Vec<(&str, Vec<u8>)> = FILES.iter().map(|path| (*path, file(&mut rng))).collect();
         let borrowed: Vec<(&str, &[u8])> = files.iter().map(|(path, contents)| (*path, contents.as_slice())).collect();
-        let (forge, repository) = (Forge::new(), Repository::with(&borrowed));
-        forge.import(PUBLIC, &repository);
-        forge.merge_request(1, Value::Null);
+        let (forge, repository) = Forge::with(&borrowed);
         for _ in 0..3 {
             let head = forge.head(PUBLIC, "topic");
             let mut ids = Vec::new();
@@ -77,9 +74,7 @@ fn the_same_edits_by_git_give_the_same_trees() {
                     if new == replaced {
                         continue;
                     }
-                    let answer = forge.comment(1, "rep", comment(&head, path, line, &body));
-                    assert_eq!(answer.status, 201, "{}", answer.text());
-                    ids.push(answer.json()["notes"][0]["suggestions"][0]["id"].as_u64().unwrap());
+                    ids.push(forge.comment(1, "rep", comment(&head, path, line, &body)).expect(201).suggestion());
                     edited.splice(from..to, [new]);
                 }
                 repository.write(path, &edited.concat());
@@ -88,8 +83,7 @@ fn the_same_edits_by_git_give_the_same_trees() {
                 continue;
             }
             repository.git(&["-c", "core.autocrlf=false", "commit", "-q", "--allow-empty", "-a", "-m", "by git"]);
-            let answer = forge.apply_all(&ids, "dev");
-            assert_eq!(answer.status, 200, "{}", answer.text());
+            forge.apply_all(&ids, "dev").expect(200);
             let tree = forge.clone(PUBLIC).text(&["rev-parse", "topic^{tree}"]);
             assert_eq!(tree, repository.text(&["rev-parse", "HEAD^{tree}"]));
             assert!(ids.iter().all(|id| forge.flags(*id) == (false, true)));

@@ -1,19 +1,12 @@
 //! Suggestions whose branch has moved since they were made.
 
-use super::{FORK, Forge, PUBLIC, Repository, block};
-use crate::applicability::InapplicableReason;
-use serde_json::{Value, json};
+use super::*;
 
 const TEN: &[u8] = b"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n";
 
 /// Merge request 1 from `topic` of a repository that is pushed to.
 fn forge() -> (Forge, Repository) {
-    let forge = Forge::new();
-    let repository =
-        Repository::with(&[("a.txt", TEN), ("src/b.rs", b"fn a() {}\r\nfn b() {}\r\n"), ("c.txt", b"c\n")]);
-    forge.import(PUBLIC, &repository);
-    forge.merge_request(1, Value::Null);
-    (forge, repository)
+    Forge::with(&[("a.txt", TEN), ("src/b.rs", b"fn a() {}\r\nfn b() {}\r\n"), ("c.txt", b"c\n")])
 }
 
 /// Commits files to `topic` and pushes it.
@@ -48,8 +41,7 @@ fn suggestions_of_one_review_are_applied_one_after_another() {
     ];
     for id in ids {
         assert_eq!(forge.flags(id), (true, false));
-        let applied = forge.apply(id, "dev", Value::Null);
-        assert_eq!(applied.status, 200, "{}", applied.text());
+        forge.apply(id, "dev", Value::Null).expect(200);
         assert_eq!(forge.flags(id), (false, true));
     }
     assert_eq!(contents(&forge, "a.txt"), "one and two\n3\n4\nfive\nfive and a half\n7\n8\n9\nten\n");
@@ -65,10 +57,8 @@ fn a_push_moves_lines_and_the_suggestion_shows_where_they_are() {
     let applied = forge.suggest(1, "c.txt", 1, &block("", "sea"))[0];
     push(&forge, &repository, &[("a.txt", "0\n1\n2\nthree\n4\n5\n6\n8\n9\n10\n")]);
     let shown = forge.get(&format!("suggestions/{two}"), "rep").json();
-    assert_eq!(
-        (&shown["from_line"], &shown["to_line"], &shown["from_content"]),
-        (&json!(5), &json!(6), &json!("4\n5\n"))
-    );
+    let expected = (&json!(5), &json!(6), &json!("4\n5\n"));
+    assert_eq!((&shown["from_line"], &shown["to_line"], &shown["from_content"]), expected);
     assert_eq!(forge.apply(two, "dev", Value::Null).json(), shown, "the answer is the suggestion before the commit");
     assert_eq!(contents(&forge, "a.txt"), "0\n1\n2\nthree\nfour and five\n6\n8\n9\n10\n");
     assert_eq!(refusal(&forge, one), InapplicableReason::LineOutdated);
@@ -111,8 +101,7 @@ fn a_batch_mixes_commits() {
     let overlap = forge.suggest(1, "a.txt", 3, &block("", "zwei"))[0];
     let refused = forge.apply_all(&[first, overlap], "dev").refusal();
     assert_eq!(refused, (400, InapplicableReason::OverlappingLines.to_string()));
-    let applied = forge.apply_all(&[fourth, second, third, first], "dev");
-    assert_eq!(applied.status, 200, "{}", applied.text());
+    forge.apply_all(&[fourth, second, third, first], "dev").expect(200);
     assert_eq!(contents(&forge, "a.txt"), "0\none\ntwo\n3\n4\n5\n6\n7\n8\nnine\n");
     assert_eq!(contents(&forge, "c.txt"), "b\nc\ndee\n");
     assert_eq!(refusal(&forge, overlap), InapplicableReason::LineOutdated);
@@ -127,8 +116,7 @@ fn a_renamed_file_is_found_by_its_contents() {
     std::fs::create_dir_all(repository.file("moved/here")).unwrap();
     repository.git(&["mv", "a.txt", "moved/here/a.txt"]);
     push(&forge, &repository, &[]);
-    let applied = forge.apply(id, "dev", json!({"commit_message": "%{file_paths}"}));
-    assert_eq!(applied.status, 200, "{}", applied.text());
+    forge.apply(id, "dev", json!({"commit_message": "%{file_paths}"})).expect(200);
     assert_eq!(contents(&forge, "moved/here/a.txt"), "1\ntwo\n3\n4\n5\n6\n7\n8\n9\n10\n");
     assert_eq!(contents(&forge, "copies/1.txt").as_bytes(), TEN);
     assert_eq!(forge.clone(PUBLIC).text(&["log", "-1", "--format=%s", "topic"]), "moved/here/a.txt");
@@ -158,8 +146,7 @@ fn a_rewritten_branch_keeps_suggestions_whose_lines_it_has() {
     repository.commit("anew");
     repository.git(&["branch", "-m", "topic"]);
     forge.import(PUBLIC, &repository);
-    let applied = forge.apply_all(&ids, "dev");
-    assert_eq!(applied.status, 200, "{}", applied.text());
+    forge.apply_all(&ids, "dev").expect(200);
     assert_eq!((contents(&forge, "a.txt").as_str(), contents(&forge, "d.txt").as_str()), ("7\n8\nx\n10\n", "x\n"));
 }
 
@@ -182,12 +169,9 @@ fn suggestions_of_a_fork_follow_its_branch() {
 fn a_review_in_any_order_changes_the_lines_that_it_names() {
     let mut rng = fastrand::Rng::with_seed(3);
     for _ in 0..6 {
-        let forge = Forge::new();
         let line = |number: u64| format!("line {number}\n");
         let file: String = (1..=60).map(line).collect();
-        let repository = Repository::with(&[("a.txt", file.as_bytes())]);
-        forge.import(PUBLIC, &repository);
-        forge.merge_request(1, Value::Null);
+        let (forge, _) = Forge::with(&[("a.txt", file.as_bytes())]);
         let mut expected: Vec<String> = (1..=60).map(line).collect();
         let mut open: Vec<(u64, u64, String)> = (0..10)
             .map(|number| {
@@ -212,8 +196,7 @@ fn a_review_in_any_order_changes_the_lines_that_it_names() {
                 continue;
             }
             let (at, id, text) = open.swap_remove(rng.usize(..open.len()));
-            let applied = forge.apply(id, "dev", Value::Null);
-            assert_eq!(applied.status, 200, "{}", applied.text());
+            forge.apply(id, "dev", Value::Null).expect(200);
             expected[at as usize - 1] = text;
         }
         assert_eq!(contents(&forge, "a.txt"), expected.concat());

@@ -1,22 +1,9 @@
 //! Names of refs: which are listed, and which conflict with others, also when two pushes run at the same time.
 
-use super::watched_store::WatchedStore;
-use super::{Forge, PUBLIC, Repository};
-use crate::api;
-use crate::git::{ObjectId, pktline};
-use crate::repository_id::RepositoryId;
+use super::*;
+use crate::store::ref_names;
 use crate::store::ref_names::MAX_NAMES;
-use crate::store::ref_transaction::{Conflict, RefChange, update_all};
-use crate::store::{ref_names, refs};
-use futures::FutureExt as _;
-use http::Method;
-use kit::gc::GRACE;
-use kit::store::Store as _;
-use kit::testing::{FailingStore, NOW};
-use kit::{Env, Request, Timestamp};
-use serde_json::Value;
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use kit::Timestamp;
 
 const NAMES_KEY: &str = "suggestions/v1/branches/7";
 
@@ -30,10 +17,6 @@ fn forge() -> (Forge, ObjectId) {
     let repository = Repository::with(&[("a", b"one\n")]);
     forge.git(&repository, PUBLIC, "mia", &["push", "-q", "URL", "main", "main:old"]).unwrap();
     (forge, ObjectId::parse(&repository.text(&["rev-parse", "main"])).unwrap())
-}
-
-fn copy(forge: &Forge) -> Forge {
-    Forge { store: forge.store.snapshot(), entropy: forge.entropy.clone() }
 }
 
 /// A ref, its value and its new value.
@@ -53,17 +36,12 @@ pub fn body(changes: &[Change], capabilities: &str) -> Vec<u8> {
 
 /// The report on a push. It may run in the middle of another push: nothing here waits.
 pub fn push(env: Env, body: &[u8]) -> String {
-    let path = format!("/api/v4/projects/{PUBLIC}/repository.git/git-receive-pack");
-    let mut request = Request::new(Method::POST, &path);
-    request.headers.insert("private-token", "mia".parse().unwrap());
-    request.body = body.to_vec().into();
-    let response = api::handle(env, request).now_or_never().expect("it waits for nothing");
-    let body = response.body.collect(1 << 30).now_or_never().expect("it waits for nothing").unwrap();
-    String::from_utf8(body.to_vec()).unwrap()
+    let path = format!("projects/{PUBLIC}/repository.git/git-receive-pack");
+    send(env, Method::POST, &path, "mia", "", body.to_vec()).text()
 }
 
 fn listed(forge: &Forge) -> Vec<String> {
-    let text = forge.get(&format!("projects/{PUBLIC}/repository.git/info/refs"), "").text();
+    let text = forge.refs(PUBLIC, "");
     text.lines().map(|line| line.split_once("\trefs/").unwrap().1.to_owned()).collect()
 }
 
@@ -81,7 +59,7 @@ fn names_record(forge: &Forge) -> Value {
 /// reports.
 fn interleave(forge: &Forge, first: &[u8], second: &[u8], check: impl Fn(&Forge, &str, &str)) {
     for moment in 0.. {
-        let forge = Rc::new(copy(forge));
+        let forge = Rc::new(forge.copy());
         let (count, report) = (Rc::new(Cell::new(0)), Rc::new(RefCell::new(None)));
         let watch = {
             let (forge, count, report, second) = (forge.clone(), count.clone(), report.clone(), second.to_vec());
@@ -137,7 +115,7 @@ fn a_new_branch_is_listed_whatever_is_deleted_meanwhile() {
             assert_eq!(existing(forge, &["heads/old"]).len(), usize::from(created.contains("ok refs/heads/old")));
         });
     }
-    let deleted = copy(&forge);
+    let deleted = forge.copy();
     assert!(push(deleted.env(), &delete).contains("ok refs/heads/old"));
     interleave(&deleted, &create, &delete, |_, created, _| assert!(created.contains("ok refs/heads/old"), "{created}"));
 }
@@ -147,7 +125,7 @@ fn a_branch_replaces_a_folder_that_the_same_push_deletes() {
     let (forge, commit) = forge();
     let commit = Some(commit);
     assert!(push(forge.env(), &body(&[("heads/a/b", None, commit)], "")).contains("ok refs/heads/a/b"));
-    let atomic = push(copy(&forge).env(), &body(&[("heads/a/b", commit, None), ("heads/a", None, commit)], "atomic"));
+    let atomic = push(forge.copy().env(), &body(&[("heads/a/b", commit, None), ("heads/a", None, commit)], "atomic"));
     assert!(atomic.contains("'refs/heads/a/b' exists; cannot create 'refs/heads/a'"), "{atomic}");
     // A deletion that is refused leaves the branch in the way.
     let refused =
@@ -156,7 +134,7 @@ fn a_branch_replaces_a_folder_that_the_same_push_deletes() {
     let moved = push(forge.env(), &body(&[("heads/a/b", commit, None), ("heads/a", None, commit)], ""));
     assert!(moved.contains("ok refs/heads/a\n"), "{moved}");
     assert_eq!(listed(&forge), ["heads/a", "heads/main", "heads/old"]);
-    assert_eq!(names_record(&forge)["names"], serde_json::json!(["heads/a", "heads/main", "heads/old"]));
+    assert_eq!(names_record(&forge)["names"], json!(["heads/a", "heads/main", "heads/old"]));
 }
 
 #[test]
@@ -164,25 +142,19 @@ fn names_reserved_by_a_failed_push_expire_and_its_refs_are_listed() {
     let (forge, commit) = forge();
     let (first, second) =
         (body(&[("heads/a", None, Some(commit))], ""), body(&[("heads/a/b", None, Some(commit))], ""));
-    for operations in 0.. {
-        let forge = copy(&forge);
-        let failing = FailingStore::after(operations, forge.store.clone());
+    forge.fail_at_each_operation(|operations, forge, failing| {
         push(forge.env_over(failing.clone()), &first);
         if !failing.failed() {
-            break;
+            return;
         }
-        assert_eq!(listed(&forge), existing(&forge, &["heads/a", "heads/main", "heads/old"]), "{operations}");
-        let is_made = !existing(&forge, &["heads/a"]).is_empty();
-        let later = || Env { now: Timestamp::from_millis(NOW.millis() + GRACE + 1), ..forge.env() };
-        let later = || {
-            let env = later();
-            Env { clock: Rc::new(env.now), ..env }
-        };
-        let told = push(later(), &second);
+        assert_eq!(listed(forge), existing(forge, &["heads/a", "heads/main", "heads/old"]), "{operations}");
+        let is_made = !existing(forge, &["heads/a"]).is_empty();
+        let now = Timestamp::from_millis(NOW.millis() + GRACE + 1);
+        let told = push(Env { now, clock: Rc::new(now), ..forge.env() }, &second);
         assert_eq!(told.contains("ok refs/heads/a/b"), !is_made, "{told}");
-        assert_eq!(names_record(&forge)["creating"], Value::Null);
-        assert_eq!(listed(&forge), existing(&forge, &["heads/a", "heads/a/b", "heads/main", "heads/old"]));
-    }
+        assert_eq!(names_record(forge)["creating"], Value::Null);
+        assert_eq!(listed(forge), existing(forge, &["heads/a", "heads/a/b", "heads/main", "heads/old"]));
+    });
 }
 
 #[test]
@@ -190,11 +162,8 @@ fn ten_thousand_tags_swap_their_names_twice() {
     let (forge, commit) = forge();
     let names: Vec<String> = (0..10_000).map(|number| format!("tags/v{number}")).collect();
     let swaps = |changes: &[Change]| {
-        let count = Rc::new(Cell::new(0));
-        let counted = count.clone();
-        let watched = WatchedStore::over(forge.store.clone(), move |operation, key| {
-            counted.set(counted.get() + usize::from(operation == "swap" && key == NAMES_KEY));
-        });
+        let is_swap = |operation: &str, key: &str| operation == "swap" && key == NAMES_KEY;
+        let (watched, count) = WatchedStore::counting(&forge.store, is_swap);
         let told = push(forge.env_over(watched), &body(changes, ""));
         assert_eq!(told.matches("ok refs/tags/").count(), changes.len());
         count.get()
@@ -204,7 +173,7 @@ fn ten_thousand_tags_swap_their_names_twice() {
     assert_eq!(ref_names::read(&forge.env(), id()).unwrap().names.len(), 10_002);
     let changes: Vec<_> = names.iter().map(|name| (name.as_str(), Some(commit), None)).collect();
     assert_eq!(swaps(&changes), 1);
-    assert_eq!(names_record(&forge)["names"], serde_json::json!(["heads/main", "heads/old"]));
+    assert_eq!(names_record(&forge)["names"], json!(["heads/main", "heads/old"]));
 }
 
 #[test]
@@ -251,7 +220,7 @@ fn a_transaction_that_was_aborted_aborts_no_other_one() {
     let change = move |name: &'static str| RefChange { name, old: Some(commit), new: Some(next) };
     let mut met = 0;
     for operations in 0..60 {
-        let forge = Rc::new(copy(&forge));
+        let forge = Rc::new(forge.copy());
         let is_over = Rc::new(Cell::new(false));
         let watch = {
             let (forge, is_over) = (forge.clone(), is_over.clone());

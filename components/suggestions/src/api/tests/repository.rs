@@ -1,17 +1,6 @@
 //! The repository over git's protocol. The tests in `tests/clients` clone it with git.
 
-use super::{Forge, PRIVATE, PUBLIC, Repository};
-use crate::git::ObjectId;
-use crate::repository_id::RepositoryId;
-use crate::store::ref_transaction::{RefChange, update_all};
-use directory::member::Source;
-use directory::project;
-use directory::token::{self, Fingerprint, Subject, Token};
-use futures::executor::block_on;
-use http::{HeaderMap, Method};
-use kit::Request;
-use kit::testing::FailingStore;
-use serde_json::Value;
+use super::*;
 
 fn forge() -> Forge {
     let forge = Forge::new();
@@ -22,25 +11,18 @@ fn forge() -> Forge {
 }
 
 fn git(forge: &Forge, path: &str, basic: Option<&str>) -> (u16, HeaderMap) {
-    let mut request = Request::new(Method::GET, &format!("/api/v4/projects/{path}"));
-    if let Some(basic) = basic {
-        request.headers.insert("authorization", format!("Basic {basic}").parse().unwrap());
-    }
-    let response = futures::executor::block_on(crate::api::handle(forge.env(), request));
-    (response.status.as_u16(), response.headers)
+    let basic = basic.map_or_else(String::new, |basic| format!("Basic {basic}"));
+    let answer =
+        send_with(forge.env(), Method::GET, &format!("projects/{path}"), &[("authorization", &basic)], Vec::new());
+    (answer.status, answer.headers)
 }
 
 #[test]
 fn fetching_refs_needs_read_access_to_the_repository() {
     let forge = forge();
-    let scopes = |scopes: &[&str]| scopes.iter().map(|scope| (*scope).to_owned()).collect();
-    let deploy = |text: &str, scope: &str| {
-        let subject = Subject::Deployment(Source::Project(PRIVATE));
-        let token = Token { subject, name: "d".into(), scopes: scopes(&[scope]), expires_at: None, revoked: false };
-        token::save(&forge.env(), &Fingerprint::of(text.as_bytes()), Some(token)).unwrap();
-    };
-    deploy("dep", "read_repository");
-    deploy("pkg", "read_package_registry");
+    for (text, scope) in [("dep", "read_repository"), ("pkg", "read_package_registry")] {
+        issue(&forge.env(), text, new_token(Subject::Deployment(Source::Project(PRIVATE)), &[scope]));
+    }
     forge.token("ro", 4, &["read_repository"]);
     // base64 of `u:rep`, `u:gus`, `u:otto`, `u:dep`, `u:pkg`, `u:ro`, `u:bad`.
     for (basic, public, private) in [
@@ -85,8 +67,7 @@ fn services() {
         assert_eq!(forge.get(&format!("{base}/{missing}"), "").status, 404, "{missing}");
     }
     assert_eq!(forge.get(&format!("{base}/git-upload-pack"), "").status, 405);
-    let large = forge.send(Method::POST, &format!("{base}/info/lfs/objects/batch"), "dev", Value::Null);
-    assert_eq!(large.status, 501);
+    let large = forge.send(Method::POST, &format!("{base}/info/lfs/objects/batch"), "dev", Value::Null).expect(501);
     assert!(large.text().contains("Git LFS is not supported"));
     let garbage = forge.send_bytes(Method::POST, &format!("{base}/git-upload-pack"), "", "", b"garbage".to_vec());
     assert!(garbage.text().contains("ERR protocol error"), "{}", garbage.text());
@@ -96,23 +77,18 @@ fn services() {
 
 #[test]
 fn an_address_without_git_is_redirected_to_an_absolute_one() {
-    let request = Request::new(Method::GET, "/acme/p7/info/refs?service=git-upload-pack&a=%20b");
-    let response = block_on(crate::api::handle(forge().env(), request));
+    let path = "/acme/p7/info/refs?service=git-upload-pack&a=%20b";
+    let answer = send_with(forge().env(), Method::GET, path, &[], Vec::new());
     let location = "https://forge.test:8443/acme/p7.git/info/refs?service=git-upload-pack&a=%20b";
-    assert_eq!((response.status.as_u16(), response.headers["location"].to_str().unwrap()), (301, location));
+    assert_eq!((answer.status, answer.headers["location"].to_str().unwrap()), (301, location));
 }
 
 #[test]
 fn an_encoding_that_is_not_gzip_is_refused_by_its_name() {
     for service in ["git-upload-pack", "git-receive-pack"] {
-        let path = format!("/api/v4/projects/{PUBLIC}/repository.git/{service}");
-        let mut request = Request::new(Method::POST, &path);
-        request.headers.insert("private-token", "dev".parse().unwrap());
-        request.headers.insert("content-encoding", "br".parse().unwrap());
-        let response = block_on(crate::api::handle(forge().env(), request));
-        assert_eq!(response.status, 415);
-        let text = block_on(response.body.collect(1 << 20)).unwrap();
-        let text = String::from_utf8_lossy(&text);
+        let path = format!("projects/{PUBLIC}/repository.git/{service}");
+        let headers = [("private-token", "dev"), ("content-encoding", "br")];
+        let text = send_with(forge().env(), Method::POST, &path, &headers, Vec::new()).expect(415).text();
         assert!(text.contains("The provided content-encoding 'br' is not supported."), "{text}");
     }
 }
@@ -120,9 +96,7 @@ fn an_encoding_that_is_not_gzip_is_refused_by_its_name() {
 #[test]
 fn a_job_reads_and_does_not_push() {
     let forge = forge();
-    let subject = Subject::Job { user_id: 3, project_id: PRIVATE, running: true };
-    let token = Token { subject, name: "j".into(), scopes: vec![], expires_at: None, revoked: false };
-    token::save(&forge.env(), &Fingerprint::of(b"job"), Some(token)).unwrap();
+    issue(&forge.env(), "job", new_token(Subject::Job { user_id: 3, project_id: PRIVATE, running: true }, &[]));
     let basic = Some("Z2l0bGFiLWNpLXRva2VuOmpvYg==");
     assert_eq!(git(&forge, &format!("{PRIVATE}/repository.git/info/refs"), basic).0, 200);
     assert_eq!(git(&forge, &format!("{PRIVATE}/repository.git/info/refs?service=git-receive-pack"), basic).0, 403);
@@ -130,9 +104,7 @@ fn a_job_reads_and_does_not_push() {
 
 #[test]
 fn an_empty_repository_has_no_refs() {
-    let forge = Forge::new();
-    let base = format!("projects/{PUBLIC}/repository.git");
-    assert_eq!(forge.get(&format!("{base}/info/refs"), "").text(), "");
+    assert_eq!(Forge::new().refs(PUBLIC, ""), "");
 }
 
 #[test]
@@ -174,16 +146,10 @@ fn the_default_branch_of_a_project_is_the_head_of_its_repository() {
     configure(&forge, Some("main"));
     let commit = ObjectId::parse(&forge.head(PUBLIC, "main")).unwrap();
     let deletion = [RefChange { name: "heads/main", old: Some(commit), new: None }];
-    let before = forge.store.snapshot();
-    for operations in 0.. {
-        let state = Forge { store: before.snapshot(), entropy: forge.entropy.clone() };
-        let failing = FailingStore::after(operations, state.store.clone());
-        let _ = update_all(&state.env_over(failing.clone()), RepositoryId::first(PUBLIC), &deletion);
-        agree(&state);
-        if !failing.failed() {
-            break;
-        }
-    }
+    forge.fail_at_each_operation(|_, state, failing| {
+        let _ = update_all(&state.env_over(failing), RepositoryId::first(PUBLIC), &deletion);
+        agree(state);
+    });
     forge.delete_branch(PUBLIC, "main");
     for configured in all {
         configure(&forge, configured);

@@ -1,12 +1,6 @@
 //! A new user with the id of a deleted user is not the author of the deleted user's merge requests and notes.
 
-use super::{FORK, Forge, PUBLIC, Repository, block, comment, new_user};
-use directory::access::Role;
-use directory::member::{self, Membership, Source};
-use directory::{dependents, user};
-use http::Method;
-use kit::store::Store as _;
-use serde_json::{Value, json};
+use super::*;
 
 const LIST: &str = "projects/7/merge_requests";
 const FILES: [(&str, &[u8]); 1] = [("a.txt", b"one\ntwo\nthree\n")];
@@ -26,27 +20,22 @@ pub fn replace(forge: &Forge, id: u64, name: &str) {
 }
 
 fn grant(forge: &Forge, user_id: u64, role: Role) {
-    member::save(&forge.env(), user_id, &[(Source::Group(10), Some(Membership { role, expires_at: None }))].into())
-        .unwrap();
+    join(&forge.env(), user_id, Source::Group(10), role);
 }
 
 fn merge_request(forge: &Forge, token: &str, title: &str) -> u64 {
     let body = json!({"source_branch": "topic", "target_branch": "main", "title": title});
-    let made = forge.send(Method::POST, LIST, token, body);
-    assert_eq!(made.status, 201, "{}", made.text());
-    made.json()["iid"].as_u64().unwrap()
+    forge.send(Method::POST, LIST, token, body).expect(201).json()["iid"].as_u64().unwrap()
 }
 
 fn note(forge: &Forge, iid: u64, token: &str) -> u64 {
-    let made = forge.send(Method::POST, &format!("{LIST}/{iid}/notes"), token, json!({"body": "Hm"}));
-    assert_eq!(made.status, 201, "{}", made.text());
+    let made = forge.send(Method::POST, &format!("{LIST}/{iid}/notes"), token, json!({"body": "Hm"})).expect(201);
     made.json()["id"].as_u64().unwrap()
 }
 
 /// The iids of the merge requests that a query finds.
 fn listed(forge: &Forge, query: &str) -> Vec<u64> {
-    let list = forge.get(&format!("{LIST}{query}"), "rep").json();
-    list.as_array().unwrap().iter().map(|merge_request| merge_request["iid"].as_u64().unwrap()).collect()
+    forge.get(&format!("{LIST}{query}"), "rep").iids()
 }
 
 /// The statuses of editing a note, of closing the merge request, and of deleting the note.
@@ -138,7 +127,7 @@ fn a_commit_names_no_later_user_as_author_of_a_suggestion() {
     let id = forge.suggest(1, "a.txt", 1, &block("", "1"));
     replace(&forge, 4, "rep2");
     let own = comment(&forge.head(PUBLIC, "topic"), "a.txt", 3, &block("", "3"));
-    let own = forge.comment(1, "rep2", own).json()["notes"][0]["suggestions"][0]["id"].as_u64().unwrap();
+    let own = forge.comment(1, "rep2", own).suggestion();
     let log = || forge.clone(PUBLIC).text(&["log", "-1", "--format=%B", "topic"]);
     assert_eq!(forge.apply(id[0], "mia", Value::Null).status, 200);
     assert!(!log().contains("Co-authored-by"), "{}", log());
@@ -156,7 +145,7 @@ fn a_deleted_author_lends_no_branch() {
     forge.project(FORK, |project| project.namespace_id = 1004);
     let set = |role: Option<Role>| {
         let membership = role.map(|role| Membership { role, expires_at: None });
-        member::save(&forge.env(), 3, &[(Source::Project(FORK), membership)].into()).unwrap();
+        set_membership(&forge.env(), 3, Source::Project(FORK), membership);
     };
     set(Some(Role::Developer));
     let ids = forge.suggest(3, "a.txt", 1, &(block("", "1") + &block(":+1", "2")));

@@ -1,9 +1,7 @@
 //! Files that git reads are checked whenever a pushed folder names them, whichever push brings their contents.
 
-use super::made_pack::{Pack, commit_of, commit_upon, move_by_pack, push_pack, tree_of};
-use super::{Forge, PUBLIC, Repository};
-use crate::git::pack_entry::EntryKind;
-use crate::git::{Object, ObjectKind, delta};
+use super::made_pack::{Pack, assert_made, move_by_pack, new_blob, new_commit, new_commit_upon, new_tree, push_pack};
+use super::*;
 
 const BAD_MODULES: &[u8] = b"[submodule \"s\"]\n\tpath = s\n\turl = -u./payload\n";
 
@@ -41,13 +39,12 @@ fn a_file_that_becomes_special_by_a_later_push_is_checked() {
 
 #[test]
 fn a_special_file_that_is_larger_than_any_delta_is_refused_as_one() {
-    let blob = Object::new(ObjectKind::Blob, vec![b'\n'; (96 << 20) + 1]);
+    let blob = new_blob(vec![b'\n'; (96 << 20) + 1]);
     for (name, why) in [(".gitmodules", "gitmodulesLarge"), (".gitattributes", "gitattributesLarge")] {
         let forge = Forge::new();
-        let tree = Object::new(ObjectKind::Tree, tree_of(&[(&format!("100644 {name}"), blob.id)]));
-        let commit = Object::new(ObjectKind::Commit, commit_of(tree.id));
-        let objects = [&commit, &tree, &blob].into_iter();
-        let pack = objects.fold(Pack::new(), |pack, object| pack.object(object.kind, &object.contents));
+        let tree = new_tree(&[(&format!("100644 {name}"), blob.id)]);
+        let commit = new_commit(tree.id);
+        let pack = Pack::of([&commit, &tree, &blob]);
         let report = push_pack(&forge, commit.id, &pack.bytes());
         assert!(report.contains(&format!("{why}: {name} too large to parse")), "{report}");
     }
@@ -79,28 +76,23 @@ fn a_bad_file_of_an_imported_history_is_refused_in_each_new_folder_that_has_it()
     forge.git(&repository, PUBLIC, "dev", &["push", "-q", "URL", "topic"]).unwrap();
 }
 
-fn with_delta(pack: Pack, base: &Object, object: &Object) -> Pack {
-    let delta = delta::of_edit(&base.contents, &object.contents);
-    pack.add(EntryKind::RefDelta(base.id), delta.len(), &delta)
-}
-
 /// Pushes a file as `x`, upon `depth` other versions of it. Returns the file and the commit.
 fn pushed_file(forge: &Forge, depth: usize) -> (Object, Object) {
     let version = |number: usize| {
         let text = format!("[submodule \"s\"]\n\tpath = s\n\turl = https://example.com/s\n# {number}\n");
-        Object::new(ObjectKind::Blob, text.into_bytes())
+        new_blob(text.into_bytes())
     };
     let versions: Vec<Object> = (0..=depth).map(version).collect();
-    let mut pack = Pack::new().object(ObjectKind::Blob, &versions[0].contents);
+    let mut pack = Pack::of([&versions[0]]);
     for pair in versions.windows(2) {
-        pack = with_delta(pack, &pair[0], &pair[1]);
+        pack = pack.with_delta(&pair[0], &pair[1]);
     }
     let names: Vec<String> = (0..versions.len()).map(|number| format!("100644 v{number:03}")).collect();
     let entries: Vec<_> = names.iter().zip(&versions).map(|(name, version)| (name.as_str(), version.id)).collect();
-    let tree = Object::new(ObjectKind::Tree, tree_of(&entries));
-    let commit = Object::new(ObjectKind::Commit, commit_of(tree.id));
-    let pack = pack.object(ObjectKind::Tree, &tree.contents).object(ObjectKind::Commit, &commit.contents);
-    assert!(push_pack(forge, commit.id, &pack.bytes()).contains("ok refs/heads/new"));
+    let tree = new_tree(&entries);
+    let commit = new_commit(tree.id);
+    let pack = pack.with(&tree).with(&commit);
+    assert_made(&push_pack(forge, commit.id, &pack.bytes()));
     (versions.into_iter().last().unwrap(), commit)
 }
 
@@ -109,31 +101,29 @@ fn deltas_that_lead_back_to_themselves_are_refused() {
     for (depth, name) in [(0, ".gitmodules"), (0, "plain"), (51, ".gitmodules"), (51, "plain")] {
         let forge = Forge::new();
         let (old, head) = pushed_file(&forge, depth);
-        let new = Object::new(ObjectKind::Blob, [&old.contents[..], b"# more\n"].concat());
+        let new = new_blob([&old.contents[..], b"# more\n"].concat());
         let move_to = |file: &Object, pack: Pack| {
-            let tree = Object::new(ObjectKind::Tree, tree_of(&[(&format!("100644 {name}"), file.id)]));
-            let commit = Object::new(ObjectKind::Commit, commit_upon(head.id, tree.id));
-            let pack = pack.object(ObjectKind::Tree, &tree.contents).object(ObjectKind::Commit, &commit.contents);
+            let tree = new_tree(&[(&format!("100644 {name}"), file.id)]);
+            let commit = new_commit_upon(head.id, tree.id);
+            let pack = pack.with(&tree).with(&commit);
             move_by_pack(&forge, Some(head.id), commit.id, &pack.bytes())
         };
         let copy = [&[old.contents.len() as u8, old.contents.len() as u8][..], &[0x90, old.contents.len() as u8]];
         let itself = Pack::new().add(EntryKind::RefDelta(old.id), 4, &copy.concat());
         for (file, pack) in [
             (&old, itself),
-            (&new, with_delta(with_delta(Pack::new(), &old, &new), &new, &old)),
-            (&new, with_delta(with_delta(Pack::new(), &new, &old), &old, &new)),
+            (&new, Pack::new().with_delta(&old, &new).with_delta(&new, &old)),
+            (&new, Pack::new().with_delta(&new, &old).with_delta(&old, &new)),
         ] {
             let report = move_to(file, pack);
             let why = format!("deltas upon object {} come before it, or lead back to it", old.id);
             assert!(report.contains(&why) && report.contains("ng refs/heads/new"), "{name} {depth}: {report}");
         }
         // If the pack also has the base as a whole object, no delta of the circle is applied to it.
-        let twice = with_delta(Pack::new(), &new, &old).object(ObjectKind::Blob, &old.contents);
-        let report = move_to(&new, with_delta(twice, &old, &new));
+        let report = move_to(&new, Pack::new().with_delta(&new, &old).with(&old).with_delta(&old, &new));
         assert!(report.contains("twice") && report.contains("ng refs/heads/new"), "{name} {depth}: {report}");
         // Without a circle, the same deltas are good, though the repository has the base.
-        let again = with_delta(Pack::new().object(ObjectKind::Blob, &old.contents), &old, &new);
-        let report = move_to(&new, again);
+        let report = move_to(&new, Pack::of([&old]).with_delta(&old, &new));
         assert!(report.contains("ok refs/heads/new"), "{name} {depth}: {report}");
         assert_eq!(forge.clone(PUBLIC).text(&["rev-list", "--count", "new"]), "2");
     }
@@ -145,17 +135,16 @@ fn bases_that_the_repository_has_may_be_deltas_of_the_pack_before_their_deltas()
     for number in 0..8 {
         let forge = Forge::new();
         let (old, head) = pushed_file(&forge, 1);
-        let other = |text: String| Object::new(ObjectKind::Blob, [&old.contents[..], text.as_bytes()].concat());
+        let other = |text: String| new_blob([&old.contents[..], text.as_bytes()].concat());
         let (middle, last) = (other(format!("# {number}\n")), other(format!("# {number}.1\n")));
-        let tree = Object::new(ObjectKind::Tree, tree_of(&[("100644 a", middle.id)]));
-        let first = Object::new(ObjectKind::Commit, commit_upon(head.id, tree.id));
-        let pack = with_delta(Pack::new(), &old, &middle).object(ObjectKind::Tree, &tree.contents);
-        let pack = pack.object(ObjectKind::Commit, &first.contents);
-        assert!(move_by_pack(&forge, Some(head.id), first.id, &pack.bytes()).contains("ok refs/heads/new"));
-        let tree = Object::new(ObjectKind::Tree, tree_of(&[("100644 a", last.id), ("100644 b", middle.id)]));
-        let second = Object::new(ObjectKind::Commit, commit_upon(first.id, tree.id));
-        let pack = with_delta(with_delta(Pack::new(), &old, &middle), &middle, &last);
-        let pack = pack.object(ObjectKind::Tree, &tree.contents).object(ObjectKind::Commit, &second.contents);
+        let tree = new_tree(&[("100644 a", middle.id)]);
+        let first = new_commit_upon(head.id, tree.id);
+        let pack = Pack::new().with_delta(&old, &middle).with(&tree);
+        let pack = pack.with(&first);
+        assert_made(&move_by_pack(&forge, Some(head.id), first.id, &pack.bytes()));
+        let tree = new_tree(&[("100644 a", last.id), ("100644 b", middle.id)]);
+        let second = new_commit_upon(first.id, tree.id);
+        let pack = Pack::new().with_delta(&old, &middle).with_delta(&middle, &last).with(&tree).with(&second);
         let report = move_by_pack(&forge, Some(first.id), second.id, &pack.bytes());
         assert!(report.contains("ok refs/heads/new"), "{number}: {report}");
         forge.clone(PUBLIC);

@@ -1,15 +1,10 @@
 //! Storage that fails, reports a lost swap that took place, or has lost or damaged data.
 
-use super::{Forge, PUBLIC, Repository, TestResponse, block, send};
-use http::Method;
+use super::*;
 use kit::store::Store;
-use kit::testing::{FailingStore, LostReplyStore, MemoryStore};
-use serde_json::{Value, json};
 
 fn forge() -> (Forge, Vec<u64>) {
-    let forge = Forge::new();
-    forge.import(PUBLIC, &Repository::with(&[("a.txt", b"one\ntwo\n"), ("d/b.txt", b"b\n")]));
-    forge.merge_request(1, Value::Null);
+    let (forge, _) = Forge::with(&[("a.txt", b"one\ntwo\n"), ("d/b.txt", b"b\n")]);
     let ids = [forge.suggest(1, "a.txt", 1, &block("", "1")), forge.suggest(1, "d/b.txt", 1, &block("", "B"))].concat();
     (forge, ids)
 }
@@ -19,43 +14,30 @@ fn apply(forge: &Forge, store: impl Store + 'static, ids: &[u64]) -> TestRespons
     send(forge.env_over(store), Method::PUT, "suggestions/batch_apply", "dev", "application/json", body)
 }
 
-/// The same forge over a copy of the store.
-fn copy(forge: &Forge, store: MemoryStore) -> Forge {
-    Forge { store, entropy: forge.entropy.clone() }
-}
-
 #[test]
 fn a_failure_at_any_point_leaves_all_or_nothing_and_a_repetition_completes() {
     let (forge, ids) = forge();
     let before = forge.head(PUBLIC, "topic");
-    let mut failures = 0;
-    for operations in 0.. {
-        let store = forge.store.snapshot();
-        let failing = FailingStore::after(operations, store.clone());
-        let answer = apply(&forge, failing.clone(), &ids);
+    let failures = forge.fail_at_each_operation(|operations, after, failing| {
+        let answer = apply(after, failing.clone(), &ids);
         if !failing.failed() {
-            assert_eq!(answer.status, 200);
-            break;
+            return assert_eq!(answer.status, 200);
         }
-        failures += 1;
         assert_eq!(answer.status, 500, "after {operations} operations: {}", answer.text());
-        let after = copy(&forge, store);
         let clone = after.clone(PUBLIC);
         let flags: Vec<(bool, bool)> = ids.iter().map(|id| after.flags(*id)).collect();
         if after.head(PUBLIC, "topic") == before {
             assert_eq!(flags, [(true, false); 2], "after {operations} operations");
-            assert_eq!(apply(&after, after.store.clone(), &ids).status, 200);
+            assert_eq!(apply(after, after.store.clone(), &ids).status, 200);
         } else {
             // The swap took place: both are applied, and cannot be applied again.
             assert_eq!(flags, [(false, true); 2], "after {operations} operations");
             assert_eq!(clone.text(&["show", "topic:a.txt"]), "1\ntwo");
             assert_eq!(clone.text(&["show", "topic:d/b.txt"]), "B");
-            assert_eq!(
-                apply(&after, after.store.clone(), &ids).refusal(),
-                (400, "Can't apply this suggestion.".into())
-            );
+            let again = apply(after, after.store.clone(), &ids).refusal();
+            assert_eq!(again, (400, "Can't apply this suggestion.".into()));
         }
-    }
+    });
     assert!(failures > 15, "{failures}");
 }
 
@@ -63,19 +45,13 @@ fn a_failure_at_any_point_leaves_all_or_nothing_and_a_repetition_completes() {
 fn suggestions_that_a_dead_request_applied_are_recorded_by_the_next_one() {
     let (forge, ids) = forge();
     // The request dies between the swap and the records of the applied suggestions.
-    let mut operations = 0;
-    let store = loop {
-        let store = forge.store.snapshot();
-        let failing = FailingStore::after(operations, store.clone());
-        apply(&forge, failing, &ids);
-        let after = copy(&forge, store.clone());
-        if after.head(PUBLIC, "topic") != forge.head(PUBLIC, "topic") {
-            break store;
-        }
-        operations += 1;
+    let attempt = |operations| {
+        let after = forge.copy();
+        apply(&after, FailingStore::after(operations, after.store.clone()), &ids);
+        Some(after).filter(|after| after.head(PUBLIC, "topic") != forge.head(PUBLIC, "topic"))
     };
-    assert!(!store.keys().iter().any(|key| key.starts_with("suggestions/v1/applied/")));
-    let forge = copy(&forge, store);
+    let forge = (0..).find_map(attempt).unwrap();
+    assert!(!forge.store.keys().iter().any(|key| key.starts_with("suggestions/v1/applied/")));
     assert_eq!(forge.flags(ids[0]), (false, true));
     let next = forge.suggest(1, "a.txt", 2, &block("", "2"))[0];
     assert_eq!(forge.apply(next, "dev", Value::Null).status, 200);
@@ -88,10 +64,8 @@ fn suggestions_that_a_dead_request_applied_are_recorded_by_the_next_one() {
 fn a_swap_that_is_reported_as_lost_applies_once() {
     let (forge, ids) = forge();
     for _ in 0..2 {
-        let store = forge.store.snapshot();
-        let lost_reply = LostReplyStore::over(store.clone());
-        assert_eq!(apply(&forge, lost_reply, &ids).status, 200);
-        let after = copy(&forge, store);
+        let after = forge.copy();
+        assert_eq!(apply(&after, LostReplyStore::over(after.store.clone()), &ids).status, 200);
         assert_eq!(after.clone(PUBLIC).text(&["rev-list", "--count", "main..topic"]), "1");
     }
 }
@@ -103,11 +77,11 @@ fn a_missing_object_is_an_internal_error_and_nothing_is_applied() {
     let before = forge.head(PUBLIC, "topic");
     for name in ["topic", "topic^{tree}", "topic:d", "topic:a.txt"] {
         let id = clone.text(&["rev-parse", name]);
-        let store = forge.store.snapshot();
-        store.delete(&format!("suggestions/v1/object/{PUBLIC}/{id}")).unwrap();
-        let answer = apply(&forge, store.clone(), &ids);
+        let damaged = forge.copy();
+        damaged.store.delete(&format!("suggestions/v1/object/{PUBLIC}/{id}")).unwrap();
+        let answer = apply(&damaged, damaged.store.clone(), &ids);
         assert_eq!(answer.refusal(), (500, "500 Internal Server Error".into()), "{name}");
-        assert_eq!(copy(&forge, store).head(PUBLIC, "topic"), before);
+        assert_eq!(damaged.head(PUBLIC, "topic"), before);
     }
 }
 

@@ -1,10 +1,7 @@
 //! Texts of merge requests and notes have bounds, and so have the pages that show them.
 
 use super::merge_requests::{LIST, create, forge};
-use super::{Forge, PUBLIC, comment, send};
-use http::Method;
-use kit::testing::CountingStore;
-use serde_json::{Value, json};
+use super::*;
 
 /// The longest texts: in bytes of JSON, and in bytes.
 const LONGEST: [(&str, usize); 2] = [("\n", 1_000_000), ("字", 699_050)];

@@ -2,16 +2,11 @@
 
 use super::*;
 use crate::api::tests::ref_names::{Change, body, push};
-use crate::api::tests::watched_store::WatchedStore;
-use crate::git::ObjectId;
-use crate::repository_id::RepositoryId;
 use crate::store::packs::Packs;
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
 
 /// A forge with a pushed repository of many tags, and no loose object.
 fn pushed() -> TimedForge {
-    let timed = TimedForge { forge: Forge::new(), now: Cell::new(NOW.millis()) };
+    let timed = TimedForge::of(Forge::new());
     let repository = example();
     timed.forge.git(&repository, PUBLIC, "mia", &["push", "-q", "URL", "main"]).unwrap();
     let head = ObjectId::parse(&repository.text(&["rev-parse", "main"]));
@@ -62,7 +57,7 @@ fn a_collection_reads_refs_and_objects_only_if_garbage_may_exist() {
         assert!(read(&counts, "directory/v1/project") <= 12, "{counts:?}");
     }
     // A transaction that is old enough to be garbage, unless a ref names it.
-    let id = timed.env_over(timed.forge.store.clone()).id();
+    let id = timed.env().id();
     let key = format!("suggestions/v1/ref_transaction/{id}");
     timed.forge.store.set(&key, b"\"aborted\"").unwrap();
     timed.advance(HOUR);
@@ -89,7 +84,7 @@ fn packs_that_were_joined_are_kept_for_clones_that_have_begun() {
     for number in 0..9 {
         repository.write("a.txt", format!("{number}\n").as_bytes());
         repository.commit("next");
-        let env = timed.env_over(timed.forge.store.clone());
+        let env = timed.env();
         timed.forge.git_over(env.clone(), &repository, PUBLIC, "mia", &["push", "-q", "URL", "topic"]).unwrap();
         let packs = Packs::load(&env, RepositoryId::first(PUBLIC)).unwrap();
         listed = packs.list().packs.iter().map(|pack| pack.id.clone()).collect();

@@ -1,10 +1,6 @@
 //! Garbage collection with damaged records.
 
 use super::*;
-use crate::git::ObjectId;
-use crate::repository_id::RepositoryId;
-use crate::store::ref_transaction::{RefChange, update_all};
-use kit::testing::MemoryStore;
 
 /// Imports a repository, and deletes its branch `topic`. Returns the commit that only this branch had.
 fn with_garbage(forge: &Forge, project: u64) -> String {
@@ -31,6 +27,13 @@ fn collect(timed: &TimedForge) -> Vec<String> {
     (0..8).flat_map(day).collect()
 }
 
+/// Collects, and all problems in the reports name this record.
+#[track_caller]
+fn assert_stopped(timed: &TimedForge, record: &str) {
+    let problems = collect(timed);
+    assert!(!problems.is_empty() && problems.iter().all(|problem| problem.contains(record)), "{problems:?}");
+}
+
 #[test]
 fn of_a_damaged_repository_nothing_is_removed_and_the_others_are_collected() {
     let timed = TimedForge::new();
@@ -40,8 +43,7 @@ fn of_a_damaged_repository_nothing_is_removed_and_the_others_are_collected() {
     let key = format!("suggestions/v1/object/{PUBLIC}/{lost}");
     let good = forge.store.get(&key).unwrap().unwrap();
     forge.store.delete(&key).unwrap();
-    let problems = collect(&timed);
-    assert!(!problems.is_empty() && problems.iter().all(|problem| problem.contains(&lost)), "{problems:?}");
+    assert_stopped(&timed, &lost);
     assert!(has(forge, PUBLIC, &tip), "of the damaged repository");
     assert!(!has(forge, PRIVATE, &other), "of the other one");
     forge.clone(PRIVATE);
@@ -57,7 +59,7 @@ fn of_a_damaged_repository_nothing_is_removed_and_the_others_are_collected() {
 fn no_pack_is_removed_while_a_list_of_packs_cannot_be_read() {
     let timed = TimedForge::new();
     let forge = &timed.forge;
-    let id = timed.env_over(forge.store.clone()).id();
+    let id = timed.env().id();
     let pack = format!("suggestions/v1/pack/{id}/0");
     forge.store.set(&pack, b"of a request that died").unwrap();
     let list = format!("suggestions/v1/packs/{PRIVATE}");
@@ -72,7 +74,7 @@ fn no_pack_is_removed_while_a_list_of_packs_cannot_be_read() {
 
 /// A forge whose two repositories are in packs, and packs of requests that died. Nothing is loose.
 fn pushed() -> TimedForge {
-    let timed = TimedForge { forge: Forge::new(), now: Cell::new(NOW.millis()) };
+    let timed = TimedForge::of(Forge::new());
     for project in [PUBLIC, PRIVATE] {
         let repository = example();
         timed.forge.git(&repository, project, "root", &["push", "-q", "URL", "main"]).unwrap();
@@ -105,26 +107,17 @@ fn assert_kept(timed: &TimedForge, key: &str, damaged: Option<&[u8]>) {
     assert_eq!(collect(timed), [""; 0]);
 }
 
+/// The list is lost, has lost all packs, or lacks one that others build on.
 #[test]
-fn no_pack_is_removed_while_a_list_of_packs_is_lost() {
+fn no_pack_is_removed_while_a_list_of_packs_has_lost_some() {
     let timed = pushed();
-    assert_kept(&timed, &list_of(PUBLIC), None);
-}
-
-#[test]
-fn no_pack_is_removed_while_a_list_of_packs_has_lost_all_of_them() {
-    let timed = pushed();
-    assert_kept(&timed, &list_of(PUBLIC), Some(br#"{"packs":[]}"#));
-}
-
-#[test]
-fn no_pack_is_removed_while_a_list_lacks_one_that_others_build_on() {
-    let timed = pushed();
-    let key = list_of(PUBLIC);
-    let mut list: Value = serde_json::from_slice(&timed.forge.store.get(&key).unwrap().unwrap()).unwrap();
-    assert_eq!(list["packs"].as_array().unwrap().len(), 2);
-    list["packs"].as_array_mut().unwrap().remove(0);
-    assert_kept(&timed, &key, Some(list.to_string().as_bytes()));
+    let mut less: Value = serde_json::from_slice(&timed.forge.store.get(&list_of(PUBLIC)).unwrap().unwrap()).unwrap();
+    assert_eq!(less["packs"].as_array().unwrap().len(), 2);
+    less["packs"].as_array_mut().unwrap().remove(0);
+    for left in [None, Some(json!({"packs": []})), Some(less)] {
+        let list = left.map(|list| list.to_string());
+        assert_kept(&timed, &list_of(PUBLIC), list.as_deref().map(str::as_bytes));
+    }
 }
 
 #[test]
@@ -138,29 +131,27 @@ fn a_repository_without_a_list_of_packs_is_sound_as_long_as_nothing_needs_one() 
     let repository = example();
     let packs = |store: &MemoryStore| store.keys().iter().filter(|key| key.contains("/pack")).count();
     let mut unlisted = 0;
-    for operations in 0.. {
-        let store = timed.forge.store.snapshot();
-        let failing = FailingStore::after(operations, store.clone());
+    timed.forge.fail_at_each_operation(|_, copy, failing| {
         let env = timed.env_over(failing.clone());
         let _ = timed.forge.git_over(env, &repository, PRIVATE, "root", &["push", "-q", "URL", "main"]);
-        let after = TimedForge { forge: Forge { store, entropy: timed.forge.entropy.clone() }, now: timed.now.clone() };
+        let after = TimedForge { forge: copy.over(copy.store.clone()), now: timed.now.clone() };
         if !failing.failed() {
-            break;
+            return;
         }
         after.is_sound();
         if after.forge.store.keys().contains(&list_of(PRIVATE)) {
-            continue;
+            return;
         }
         let written = packs(&after.forge.store);
         after.advance(GRACE + HOUR);
         assert_eq!(after.run("gc", "failed"), (0, vec![]));
         unlisted += usize::from(packs(&after.forge.store) < written);
-    }
+    });
     assert!(unlisted > 0, "a pack that no list names is garbage");
     // A deleted project whose list was removed first.
     let timed = pushed();
     timed.forge.store.delete(&list_of(PUBLIC)).unwrap();
-    directory::dependents::delete_project(&timed.forge.env(), PUBLIC).unwrap();
+    dependents::delete_project(&timed.forge.env(), PUBLIC).unwrap();
     timed.is_sound();
     assert_eq!(collect(&timed), [""; 0]);
 }
@@ -177,8 +168,7 @@ fn nothing_of_a_repository_is_removed_while_a_branch_is_lost() {
     let key = format!("suggestions/v1/ref/{PUBLIC}/heads%2Ftopic");
     let good = forge.store.get(&key).unwrap().unwrap();
     forge.store.delete(&key).unwrap();
-    let problems = collect(&timed);
-    assert!(!problems.is_empty() && problems.iter().all(|problem| problem.contains(&key)), "{problems:?}");
+    assert_stopped(&timed, &key);
     forge.store.set(&key, &good).unwrap();
     assert!(has(forge, PUBLIC, &tip));
     timed.is_sound();
@@ -190,15 +180,14 @@ fn loose_objects_stay_if_the_pack_with_their_copies_has_lost_a_blob() {
     let forge = &timed.forge;
     let pack = forge.clone(PUBLIC).git(&["pack-objects", "-q", "--all", "--stdout"]);
     let path = format!("import/suggestions/{PUBLIC}/pack");
-    let env = timed.env_over(forge.store.clone());
+    let env = timed.env();
     assert_eq!(send(env, Method::POST, &path, "root", "application/octet-stream", pack).status, 200);
     let before = timed.objects();
     let blob = forge.store.keys().into_iter().find(|key| key.starts_with("suggestions/v1/pack/")).unwrap();
     forge.store.delete(&blob).unwrap();
     let found = timed.run("fsck", "failed").1;
     assert!(found.iter().all(|problem| problem.contains(&blob) && problem.contains("(project 7)")), "{found:?}");
-    let problems = collect(&timed);
-    assert!(!problems.is_empty() && problems.iter().all(|problem| problem.contains(&blob)), "{problems:?}");
+    assert_stopped(&timed, &blob);
     assert_eq!(timed.objects(), before);
     // Without that pack the repository is whole.
     forge.store.delete(&list_of(PUBLIC)).unwrap();

@@ -2,13 +2,12 @@
 
 use super::*;
 use crate::api::tests::merge_requests::LIST;
-use kit::testing::MemoryStore;
 
 /// A check of a copy of the store, after `damage`. Returns the problems.
 fn check(forge: &Forge, damage: impl FnOnce(&MemoryStore)) -> Vec<String> {
-    let forge = Forge { store: forge.store.snapshot(), entropy: forge.entropy.clone() };
-    damage(&forge.store);
-    TimedForge { forge, now: Cell::new(NOW.millis()) }.run("fsck", "failed").1
+    let timed = TimedForge::of(forge.copy());
+    damage(&timed.forge.store);
+    timed.run("fsck", "failed").1
 }
 
 /// The problems that a check reports for a store without this key.
@@ -52,7 +51,7 @@ fn a_lost_merge_request_with_comments_is_reported() {
     let found = without(&forge, "merge_request/7/1");
     assert!(found.len() == 1 && found[0].contains("suggestions/v1/merge_request/7/1\""), "{found:?}");
     // Of a deleted project, the merge requests are removed first.
-    directory::dependents::delete_project(&forge.env(), PUBLIC).unwrap();
+    dependents::delete_project(&forge.env(), PUBLIC).unwrap();
     assert_eq!(without(&forge, "merge_request/7/1"), [""; 0]);
 }
 
@@ -61,21 +60,14 @@ fn a_listed_merge_request_whose_writer_died_is_sound() {
     let forge = forge();
     forge.refs_to_main(&["third"]);
     let mut unwritten = 0;
-    for operations in 0.. {
-        let store = forge.store.snapshot();
-        let failing = FailingStore::after(operations, store.clone());
+    forge.fail_at_each_operation(|operations, after, failing| {
         let body = json!({"title": "T", "source_branch": "third", "target_branch": "main"}).to_string().into_bytes();
-        let env = forge.env_over(failing.clone());
-        send(env, Method::POST, LIST, "dev", "application/json", body);
-        let list = String::from_utf8(store.get("suggestions/v1/merge_requests/7").unwrap().unwrap()).unwrap();
-        let is_written = store.exists("suggestions/v1/merge_request/7/3").unwrap();
+        send(after.env_over(failing), Method::POST, LIST, "dev", "application/json", body);
+        let list = String::from_utf8(after.store.get("suggestions/v1/merge_requests/7").unwrap().unwrap()).unwrap();
+        let is_written = after.store.exists("suggestions/v1/merge_request/7/3").unwrap();
         unwritten += usize::from(list.contains("third") && !is_written);
-        let after = Forge { store, entropy: forge.entropy.clone() };
-        assert_eq!(check(&after, |_| ()), [""; 0], "after {operations} operations");
-        if !failing.failed() {
-            break;
-        }
-    }
+        assert_eq!(check(after, |_| ()), [""; 0], "after {operations} operations");
+    });
     assert!(unwritten > 0);
 }
 
@@ -94,7 +86,7 @@ fn a_branch_that_lost_its_name_or_its_record_is_reported() {
     let found = without(&forge, "ref/7/heads%2Fmain");
     assert!(found.len() == 1 && found[0].contains("suggestions/v1/ref/7/heads%2Fmain\""), "{found:?}");
 
-    directory::dependents::delete_project(&forge.env(), PUBLIC).unwrap();
+    dependents::delete_project(&forge.env(), PUBLIC).unwrap();
     for key in ["branches/7", "ref/7/heads%2Fmain"] {
         assert_eq!(without(&forge, key), [""; 0], "{key} of a deleted project");
     }
@@ -121,22 +113,16 @@ fn refs_are_sound_wherever_a_request_dies() {
         {"name": "tags/v1", "new": head},
         {"name": "heads/other", "old": head},
     ]});
-    for operations in 0.. {
-        let store = forge.store.snapshot();
-        let failing = FailingStore::after(operations, store.clone());
+    forge.fail_at_each_operation(|_, copy, failing| {
         let path = format!("import/suggestions/{PUBLIC}/refs");
-        let env = forge.env_over(failing.clone());
-        send(env, Method::POST, &path, "root", "application/json", changes.to_string().into_bytes());
-        let after = TimedForge { forge: Forge { store, entropy: forge.entropy.clone() }, now: Cell::new(NOW.millis()) };
+        send(copy.env_over(failing), Method::POST, &path, "root", "application/json", changes.to_string().into_bytes());
+        let after = TimedForge::of(copy.over(copy.store.clone()));
         after.is_sound();
         // The next creation drops reservations of requests that died.
         after.advance(GRACE + 1000);
         after.refs(json!([{"name": "heads/next", "new": head}]));
         after.is_sound();
-        if !failing.failed() {
-            break;
-        }
-    }
+    });
 }
 
 #[test]

@@ -1,10 +1,6 @@
 //! Transactions of refs are kept as long as a ref is locked by one.
 
 use super::*;
-use crate::git::ObjectId;
-use crate::repository_id::RepositoryId;
-use crate::store::ref_transaction::{RefChange, update_all};
-use crate::store::refs;
 
 #[test]
 fn a_transaction_is_removed_when_no_lock_names_it() {
@@ -32,7 +28,7 @@ fn a_transaction_is_removed_when_no_lock_names_it() {
     assert!(keys("/ref_transaction/") > 1);
     timed.sweep_both();
     assert_eq!(keys("/ref_transaction/"), 1, "that of the locked ref");
-    let env = timed.env_over(forge.store.clone());
+    let env = timed.env();
     assert!(refs::read(&env, repository, "heads/topic").unwrap().is_some());
     timed.is_sound();
     assert_eq!(update_all(&env, repository, &changes()).unwrap(), Ok(()));

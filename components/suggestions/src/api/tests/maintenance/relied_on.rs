@@ -1,9 +1,8 @@
 //! Loose objects that a push relies on while they may be swept.
 
 use super::*;
-use crate::api::tests::made_pack::{Pack, commit_upon, tree_of};
+use crate::api::tests::made_pack::{Pack, new_commit_upon, new_tree};
 use crate::api::tests::ref_names::{body, push};
-use crate::git::{Object, ObjectId, ObjectKind};
 
 #[test]
 fn a_push_relies_on_loose_objects_only_if_a_ref_reaches_them_or_they_are_recent() {
@@ -24,17 +23,14 @@ fn a_push_relies_on_loose_objects_only_if_a_ref_reaches_them_or_they_are_recent(
     let main = id("main");
     // A commit with these files upon `main`.
     let pack = |entries: &[(&str, ObjectId)], parent: ObjectId| {
-        let tree = Object::new(ObjectKind::Tree, tree_of(entries));
-        let commit = Object::new(ObjectKind::Commit, commit_upon(parent, tree.id));
-        let pack = Pack::new().object(ObjectKind::Commit, &commit.contents).object(ObjectKind::Tree, &tree.contents);
+        let tree = new_tree(entries);
+        let commit = new_commit_upon(parent, tree.id);
+        let pack = Pack::of([&commit, &tree]);
         (commit.id, pack.bytes())
     };
     let told = |name: &str, (new, pack): (ObjectId, Vec<u8>)| {
         let name = format!("heads/{name}");
-        push(
-            timed.env_over(timed.forge.store.clone()),
-            &[body(&[(&name, None, Some(new))], "side-band-64k"), pack].concat(),
-        )
+        push(timed.env(), &[body(&[(&name, None, Some(new))], "side-band-64k"), pack].concat())
     };
     let is_moved = |told: String| {
         assert!(told.contains("ok refs/heads/") || told.contains("missing necessary objects"), "{told}");
