@@ -159,10 +159,8 @@ mod tests {
         for wrong in [json!("yes"), json!(101), json!(-1), json!(1.5)] {
             assert_eq!(read(json!({"value": wrong})), Err(json!({"error": "value is invalid"})));
         }
-        assert_eq!(
-            read(json!({"key": "x"})),
-            Err(json!({"error": "key does not have a valid value, value is missing"}))
-        );
+        let expected = Err(json!({"error": "key does not have a valid value, value is missing"}));
+        assert_eq!(read(json!({"key": "x"})), expected);
         let error = json!({"error": "key is invalid, value is invalid"});
         assert_eq!(read(json!({"key": ["percentage_of_time"], "value": [true]})), Err(error));
         assert!(parse_change("a b", &Map::new()).is_err());
@@ -195,13 +193,11 @@ mod tests {
         apply(&mut gates, GateValue::PercentageOfActors(25), &[], &[]);
         apply(&mut gates, GateValue::PercentageOfTime(5), &[], &[]);
         let entity = to_json("f", &gates);
-        assert_eq!(
-            entity,
-            json!({"name": "f", "state": "conditional", "definition": null, "gates": [
-                {"key": "boolean", "value": false}, {"key": "actors", "value": ["User:1"]},
-                {"key": "percentage_of_actors", "value": 25}, {"key": "percentage_of_time", "value": 5},
-                {"key": "groups", "value": ["staff"]}]})
-        );
+        let expected = json!({"name": "f", "state": "conditional", "definition": null, "gates": [
+            {"key": "boolean", "value": false}, {"key": "actors", "value": ["User:1"]},
+            {"key": "percentage_of_actors", "value": 25}, {"key": "percentage_of_time", "value": 5},
+            {"key": "groups", "value": ["staff"]}]});
+        assert_eq!(entity, expected);
         assert_eq!(parse_gates(entity["gates"].as_array().unwrap()), Some(gates.clone()));
         apply(&mut gates, GateValue::On, &[], &[]);
         assert_eq!(to_json("f", &gates)["state"], "on");

@@ -68,10 +68,8 @@ mod tests {
         let new = json!({"password": "p", "name": "ci", "description": "for ci", "packages_all": true, "expires": 7,
             "packages_and_scopes_permission": "read-only", "bypass_2fa": true});
         let NpmToken { password, new } = read(new).unwrap();
-        assert_eq!(
-            (&*password, &*new.name, &*new.description, new.scopes),
-            ("p", "ci", "for ci", vec!["read_api".into()])
-        );
+        let expected = ("p", "ci", "for ci", vec!["read_api".into()]);
+        assert_eq!((&*password, &*new.name, &*new.description, new.scopes), expected);
         assert_eq!(new.expires_at, Some(Timestamp::from_millis(NOW.millis() + 7 * DAY)));
         assert_eq!(scopes(json!({"password": "p", "packages_and_scopes_permission": "read-write"})), ["api"]);
         assert_eq!(read(json!({"password": "p"})).unwrap().new.name, DEFAULT_NAME);

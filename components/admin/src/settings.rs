@@ -168,10 +168,8 @@ mod tests {
         );
         assert_eq!(check(json!({"license": ["free"]})), Err(json!({"error": "license is invalid"})));
         assert_eq!(check(json!({"domain_allowlist": [""]})), Ok(json!({"domain_allowlist": []})));
-        assert_eq!(
-            check(json!({})),
-            Err(json!({"error": "settings are missing, at least one parameter must be provided"}))
-        );
+        let expected = Err(json!({"error": "settings are missing, at least one parameter must be provided"}));
+        assert_eq!(check(json!({})), expected);
     }
 
     #[test]

@@ -107,10 +107,8 @@ mod tests {
 
     #[test]
     fn controls_are_named_in_their_place() {
-        assert_eq!(
-            revealed("a\u{202e}<b>\u{61c}").into_string(),
-            "a<span class=\"control\">U+202E</span>&lt;b&gt;<span class=\"control\">U+061C</span>"
-        );
+        let expected = "a<span class=\"control\">U+202E</span>&lt;b&gt;<span class=\"control\">U+061C</span>";
+        assert_eq!(revealed("a\u{202e}<b>\u{61c}").into_string(), expected);
         for control in ['\u{202a}', '\u{202e}', '\u{2066}', '\u{2069}', '\u{200e}', '\u{200f}', '\u{61c}'] {
             assert!(has_controls(&format!("a{control}b")), "{control:?}");
         }

@@ -260,10 +260,9 @@ nonsense
     #[test]
     fn each_area_gets_its_lines_in_order() {
         assert_eq!(lines(0), ["{\"kind\": \"user\",\"id\":1}\n", "{\"kind\":\"group\",\"id\":1}\n"]);
-        assert_eq!(
-            lines(1),
-            ["{\"kind\":\"issue\",\"id\":1}\n", "{\"id\":2,\"kind\":\"issue\"}\n", "{\"kind\":\"issue\",\"id\":3}\n"]
-        );
+        let expected =
+            ["{\"kind\":\"issue\",\"id\":1}\n", "{\"id\":2,\"kind\":\"issue\"}\n", "{\"kind\":\"issue\",\"id\":3}\n"];
+        assert_eq!(lines(1), expected);
         assert_eq!(lines(2), [""; 0]);
         assert_eq!(lines(3), ["{\"kind\":\"experiment\"}\n"]);
     }

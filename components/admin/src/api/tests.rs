@@ -117,13 +117,11 @@ fn settings_are_merged_and_secrets_are_never_in_an_answer() {
     let env = forge();
     let (status, settings) = get(&env, "adm", "application/settings");
     assert_eq!(status, 200);
-    assert_eq!(
-        settings,
-        json!({"license": "premium", "hosted": false, "operator_group": null, "analytics_api_base_url": null,
-            "cube_api_base_url": null, "product_analytics_enabled": true,
-            "product_analytics_min_access_level": null, "product_analytics_token_min_access_level": null,
-            "default_personal_access_token_lifetime": 365})
-    );
+    let expected = json!({"license": "premium", "hosted": false, "operator_group": null, "analytics_api_base_url": null,
+        "cube_api_base_url": null, "product_analytics_enabled": true,
+        "product_analytics_min_access_level": null, "product_analytics_token_min_access_level": null,
+        "default_personal_access_token_lifetime": 365});
+    assert_eq!(settings, expected);
     let (status, settings) = json_call(
         &env,
         "adm",
@@ -169,10 +167,8 @@ fn fields_of_a_form_are_stored_as_their_declared_types() {
         assert_eq!(settings.all().get(name), Some(&value), "{name}");
     }
     assert_eq!(settings.all().get("session_expire_delay"), None, "an empty field restores the default");
-    assert_eq!(
-        put("", "signup_enabled=maybe&max_attachment_size=big"),
-        (400, json!({"error": "max_attachment_size is invalid, signup_enabled is invalid"}))
-    );
+    let expected = (400, json!({"error": "max_attachment_size is invalid, signup_enabled is invalid"}));
+    assert_eq!(put("", "signup_enabled=maybe&max_attachment_size=big"), expected);
     let part =
         |name: &str, value: &str| format!("--X\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n");
     let form = [part("gravatar_enabled", "true"), part("domain_allowlist[]", "a.test"), "--X--\r\n".into()].concat();
@@ -204,28 +200,20 @@ fn invalid_bodies() {
         call(&env, "adm", Method::PUT, "application/settings", media_type, body.to_owned())
     };
     assert_eq!(put("application/json", "[1]"), (400, json!({"error": "the body must be a JSON object"})));
-    assert_eq!(
-        put("application/json", "{\"a\":"),
-        (400, json!({"error": "the body is not valid JSON: EOF while parsing a value at line 1 column 5"}))
-    );
-    assert_eq!(
-        put("text/xml", "<a/>"),
-        (415, json!({"error": "The provided content-type 'text/xml' is not supported."}))
-    );
+    let expected = (400, json!({"error": "the body is not valid JSON: EOF while parsing a value at line 1 column 5"}));
+    assert_eq!(put("application/json", "{\"a\":"), expected);
+    let expected = (415, json!({"error": "The provided content-type 'text/xml' is not supported."}));
+    assert_eq!(put("text/xml", "<a/>"), expected);
     assert_eq!(put("", "a=1").0, 415);
     assert_eq!(put("application/json", &" ".repeat((1 << 20) + 1)).0, 413);
     assert_eq!(put("application/json", &format!("{{\"a\":{}", "[".repeat(100_000))).0, 400);
-    assert_eq!(
-        put("application/json", r#"{"license":"gold"}"#),
-        (400, json!({"error": "license does not have a valid value"}))
-    );
+    let expected = (400, json!({"error": "license does not have a valid value"}));
+    assert_eq!(put("application/json", r#"{"license":"gold"}"#), expected);
     assert_eq!(call(&env, "adm", Method::POST, "import/directory", "image/png", "x").0, 415);
     let big = json!({"x": "y".repeat(70_000)});
     let (status, answer) = json_call(&env, "adm", Method::PUT, "application/settings", big);
-    assert_eq!(
-        (status, answer),
-        (400, json!({"message": "400 Bad request - the settings would take more than 65536 bytes"}))
-    );
+    let expected = (400, json!({"message": "400 Bad request - the settings would take more than 65536 bytes"}));
+    assert_eq!((status, answer), expected);
 }
 
 #[test]
@@ -241,20 +229,13 @@ fn features_are_switched_for_all_or_for_some() {
     let set = |name: &str, body: Value| json_call(&env, "adm", Method::POST, &format!("features/{name}"), body);
     let (status, feature) =
         set("shiny", json!({"value": true, "user": "ALICE", "group": "acme", "project": "acme/site"}));
-    assert_eq!(
-        (status, feature),
-        (
-            201,
-            json!({"name": "shiny", "state": "conditional", "definition": null, "gates": [
-                {"key": "boolean", "value": false}, {"key": "actors", "value": ["Group:10", "Project:100", "User:2"]}]})
-        )
-    );
+    let expected = json!({"name": "shiny", "state": "conditional", "definition": null, "gates": [
+        {"key": "boolean", "value": false}, {"key": "actors", "value": ["Group:10", "Project:100", "User:2"]}]});
+    assert_eq!((status, feature), (201, expected));
     assert_eq!(set("shiny", json!({"value": "30", "key": "percentage_of_actors"})).1["gates"][2]["value"], 30);
     assert_eq!(set("shiny", json!({"value": true})).1["state"], "on");
-    assert_eq!(
-        set("shiny", json!({"value": true, "user": "nobody"})),
-        (400, json!({"message": "400 Bad request - nobody is not found!"}))
-    );
+    let expected = (400, json!({"message": "400 Bad request - nobody is not found!"}));
+    assert_eq!(set("shiny", json!({"value": true, "user": "nobody"})), expected);
     for (kind, name) in
         ["user", "group", "project"].iter().flat_map(|kind| [(kind, "\0".to_owned()), (kind, "a".repeat(3000))])
     {
@@ -286,10 +267,8 @@ fn a_new_token_works_and_is_shown_once() {
     let (_, other) = json_call(&env, BOOTSTRAP_TOKEN, Method::POST, "personal_access_tokens", new_token);
     assert_ne!(other["token"], token["token"]);
     let unknown = json!({"user_id": 99, "name": "n", "scopes": ["api"]});
-    assert_eq!(
-        json_call(&env, "adm", Method::POST, "personal_access_tokens", unknown),
-        (404, json!({"message": "404 User Not Found"}))
-    );
+    let expected = (404, json!({"message": "404 User Not Found"}));
+    assert_eq!(json_call(&env, "adm", Method::POST, "personal_access_tokens", unknown), expected);
 }
 
 #[test]

@@ -93,10 +93,8 @@ fn a_visitor_signs_in_and_out() {
     let cookie = page.cookie().unwrap();
     let form = format!("form_token={}&token=developer-token&next=/issues", page.form_token());
     let signed_in = forge.post("/-/sign-in", &cookie, &form, &[]);
-    assert_eq!(
-        (signed_in.status, &signed_in.headers["location"]),
-        (303.try_into().unwrap(), &"/issues".parse().unwrap())
-    );
+    let found = (signed_in.status, &signed_in.headers["location"]);
+    assert_eq!(found, (303.try_into().unwrap(), &"/issues".parse().unwrap()));
     let session = signed_in.cookie().unwrap();
     assert!(session.starts_with("hexad-session=") && !session.contains("developer-token"), "{session}");
 
@@ -189,10 +187,8 @@ fn forms_send_their_action_and_fields_to_the_api() {
     };
     let package = "/packages/@acme/lib?project=acme/app";
     let registry = "/api/v4/projects/acme%2Fapp/packages/npm";
-    assert_eq!(
-        send(package, "action=tag&tag=beta&version=1.0.0"),
-        format!("PUT {registry}/-/package/%40acme%2Flib/dist-tags/beta \"1.0.0\"")
-    );
+    let expected = format!("PUT {registry}/-/package/%40acme%2Flib/dist-tags/beta \"1.0.0\"");
+    assert_eq!(send(package, "action=tag&tag=beta&version=1.0.0"), expected);
     assert!(send(package, "action=deprecate&version=1.0.0&message=old").contains("\"deprecated\":\"old\""));
     let unpublish = send(package, "action=unpublish&version=1.0.0&confirmation=1.0.0");
     assert!(unpublish.starts_with(&format!("PUT {registry}/%40acme%2Flib/-rev/1-e ")), "{unpublish}");
@@ -203,14 +199,10 @@ fn forms_send_their_action_and_fields_to_the_api() {
     }
     let apply = send("/merge_requests/acme/app/7", "action=batch&ids=1&ids=2&commit_message=why");
     assert_eq!(apply, r#"PUT /api/v4/suggestions/batch_apply {"commit_message":"why","ids":[1,2]}"#);
-    assert_eq!(
-        send("/merge_requests/acme/app/7", "one=1"),
-        r#"PUT /api/v4/suggestions/1/apply {"commit_message":null}"#
-    );
-    assert_eq!(
-        send("/merge_requests/acme/app/7", "action=batch&ids=3"),
-        r#"PUT /api/v4/suggestions/3/apply {"commit_message":null}"#
-    );
+    let expected = r#"PUT /api/v4/suggestions/1/apply {"commit_message":null}"#;
+    assert_eq!(send("/merge_requests/acme/app/7", "one=1"), expected);
+    let expected = r#"PUT /api/v4/suggestions/3/apply {"commit_message":null}"#;
+    assert_eq!(send("/merge_requests/acme/app/7", "action=batch&ids=3"), expected);
     assert_eq!(send("/admin", "action=revoke&id=5"), "DELETE /api/v4/personal_access_tokens/5 ");
     let made = forge.post(
         "/admin",
@@ -236,9 +228,7 @@ fn other_methods_are_refused() {
     let mut request = Request::new(Method::DELETE, "/admin");
     request.origin = kit::request::Origin::known("http", "forge.test");
     let response = forge.handle(request);
-    assert_eq!(
-        (response.status, &response.headers["allow"]),
-        (405.try_into().unwrap(), &"GET, HEAD, POST".parse().unwrap())
-    );
+    let found = (response.status, &response.headers["allow"]);
+    assert_eq!(found, (405.try_into().unwrap(), &"GET, HEAD, POST".parse().unwrap()));
     assert_eq!(text(response), "");
 }

@@ -78,26 +78,9 @@ fn nothing_is_loaded_and_nothing_runs() {
         "[x](//evil.test/y)",
     ] {
         let clean = text(hostile);
-        for forbidden in [
-            "<script",
-            "<img",
-            "<iframe",
-            "<form",
-            "<input",
-            "<style",
-            "style=",
-            "class=",
-            "onclick",
-            "onerror",
-            "javascript:",
-            "data:",
-            "<svg",
-            "<base",
-            "<meta",
-            "<link",
-            "id=\"main\"",
-            "//evil.test/y",
-        ] {
+        let parts = "<script <img <iframe <form <input <style style= class= onclick onerror javascript: data: <svg \
+            <base <meta <link id=\"main\" //evil.test/y";
+        for forbidden in parts.split(' ') {
             assert!(!clean.contains(forbidden), "{forbidden} in {clean} of {hostile}");
         }
     }

@@ -12,13 +12,8 @@ use kit::testing::{Behaviour, LostReplyStore, Simulation};
 fn an_import_fills_an_empty_store() {
     let env = empty();
     let (status, report) = send_lines(&env, FORGE);
-    assert_eq!(
-        (status, report),
-        (
-            200,
-            json!({"imported": {"user": 2, "token": 5, "group": 3, "project": 3, "member": 3, "setting": 2, "feature": 2}, "failed": 0, "errors": []})
-        )
-    );
+    let expected = json!({"imported": {"user": 2, "token": 5, "group": 3, "project": 3, "member": 3, "setting": 2, "feature": 2}, "failed": 0, "errors": []});
+    assert_eq!((status, report), (200, expected));
     let alice = user::find(&env, "alice").unwrap().unwrap();
     assert_eq!((alice.id, alice.name.as_str(), alice.is_admin), (2, "Alice", false));
     let ProjectLookup::Found(engine) = project::find(&env, "acme/core/engine").unwrap() else { panic!("found") };
@@ -191,22 +186,16 @@ fn access_levels_and_protections_of_a_project_are_kept() {
         (site.repository, site.merge_requests, site.protected_branches)
     };
     assert_eq!(imported(""), (Enabled, Enabled, None));
-    assert_eq!(
-        imported(
-            r#","repository_access_level":"private","merge_requests_access_level":"disabled","protected_branches":[]"#
-        ),
-        (Private, Disabled, Some(vec![]))
+    let answer = imported(
+        r#","repository_access_level":"private","merge_requests_access_level":"disabled","protected_branches":[]"#,
     );
-    assert_eq!(
-        imported(r#","repository_access_level":"public","merge_requests_enabled":false"#),
-        (Public, Disabled, None)
+    assert_eq!(answer, (Private, Disabled, Some(vec![])));
+    let expected = (Public, Disabled, None);
+    assert_eq!(imported(r#","repository_access_level":"public","merge_requests_enabled":false"#), expected);
+    let answer = imported(
+        r#","merge_requests_access_level":"enabled","merge_requests_enabled":false,"repository_access_level":null"#,
     );
-    assert_eq!(
-        imported(
-            r#","merge_requests_access_level":"enabled","merge_requests_enabled":false,"repository_access_level":null"#
-        ),
-        (Enabled, Enabled, None)
-    );
+    assert_eq!(answer, (Enabled, Enabled, None));
     let unknown = r#"{"kind":"project","id":100,"path_with_namespace":"acme/site","repository_access_level":"some"}"#;
     assert_eq!(send_lines(&env, unknown).1["errors"][0]["error"], "access level `some` is not known (column 94)");
 }

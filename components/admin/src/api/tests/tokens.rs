@@ -81,14 +81,9 @@ fn users_see_their_own_tokens_and_administrators_all() {
     assert_eq!(get(&env, "adm", "personal_access_tokens?user_id=99"), (404, json!({"message": "404 Not Found"})));
     assert_eq!(get(&env, "", "personal_access_tokens"), unauthorized());
     let (status, shown) = get(&env, "ali", &format!("personal_access_tokens/{id}"));
-    assert_eq!(
-        (status, shown),
-        (
-            200,
-            json!({"id": id, "name": "ci", "revoked": false, "created_at": env.now.to_iso(), "description": "for tests",
-                "scopes": ["read_api"], "user_id": 2, "last_used_at": null, "active": true, "expires_at": "2027-09-21"})
-        )
-    );
+    let expected = json!({"id": id, "name": "ci", "revoked": false, "created_at": env.now.to_iso(), "description": "for tests",
+        "scopes": ["read_api"], "user_id": 2, "last_used_at": null, "active": true, "expires_at": "2027-09-21"});
+    assert_eq!((status, shown), (200, expected));
     assert_eq!(get(&env, &text, &format!("personal_access_tokens/{id}")).0, 200);
     assert_eq!(get(&env, "adm", &format!("personal_access_tokens/{id}")).0, 200);
     let admins = token::by_fingerprint(&env, &Fingerprint::of(b"adm")).unwrap().unwrap().id.get();
@@ -159,13 +154,11 @@ fn tokens_are_filtered_ordered_and_in_pages() {
             assert_eq!(get(&env, "adm", &path), refused, "{path}");
         }
     }
-    assert_eq!(
-        get(&env, "ali", "personal_access_tokens?state=odd&revoked=x&created_after=soon&page=x"),
-        (
-            400,
-            json!({"error": "state does not have a valid value, revoked is invalid, created_after is invalid, page is invalid"})
-        )
+    let expected = (
+        400,
+        json!({"error": "state does not have a valid value, revoked is invalid, created_after is invalid, page is invalid"}),
     );
+    assert_eq!(get(&env, "ali", "personal_access_tokens?state=odd&revoked=x&created_after=soon&page=x"), expected);
     let mut request = Request::new(Method::GET, "/api/v4/personal_access_tokens?search=build&per_page=1&page=2");
     request.headers.insert("private-token", "ali".parse().unwrap());
     let headers = handle(env.clone(), request).now_or_never().unwrap().headers;
