@@ -1,9 +1,6 @@
 //! The admin area: the effect of imports, tokens and settings on the other areas.
 
-use super::Forge;
-use hexad_tests::forge::{ADMIN, DEVELOPER, PRIVATE};
-use hexad_tests::server::BOOTSTRAP_TOKEN;
-use serde_json::json;
+use super::*;
 
 #[test]
 fn an_empty_store_knows_the_bootstrap_token_only() {
@@ -45,26 +42,21 @@ fn an_import_is_for_administrators() {
 fn a_minted_token_works_at_once_and_within_its_scopes() {
     let forge = Forge::seeded();
     let mint = r#"{"username":"dev","name":"ci","scopes":["read_api"]}"#;
-    let json = [("content-type", "application/json")];
-    assert_eq!(forge.send_with("POST", "/api/v4/personal_access_tokens", DEVELOPER, &json, mint).status, 403);
-    let minted = forge.send_with("POST", "/api/v4/personal_access_tokens", ADMIN, &json, mint);
-    assert_eq!(minted.status, 201, "{}", minted.text());
+    assert_eq!(forge.send_json("POST", "/api/v4/personal_access_tokens", DEVELOPER, mint).status, 403);
+    let minted = forge.send_json("POST", "/api/v4/personal_access_tokens", ADMIN, mint).expect(201);
     let minted = minted.json();
     let token = minted["token"].as_str().expect("a token");
     let registry = format!("/api/v4/projects/{PRIVATE}/packages/npm");
     assert_eq!(forge.get(&format!("{registry}/-/whoami"), token).json(), json!({"username": "dev"}));
-    let write = forge.send_with("PUT", &format!("{registry}/x"), token, &json, r#"{"versions":{}}"#);
-    assert_eq!(write.status, 403, "{}", write.text());
+    let write = forge.send_json("PUT", &format!("{registry}/x"), token, r#"{"versions":{}}"#).expect(403);
     assert!(write.text().contains("insufficient_scope"), "{}", write.text());
 }
 
 #[test]
 fn secrets_can_be_set_and_are_never_shown() {
     let forge = Forge::seeded();
-    let json = [("content-type", "application/json")];
     let settings = r#"{"license":"premium","analytics_api_key":"very-secret"}"#;
-    let answer = forge.send_with("PUT", "/api/v4/application/settings", ADMIN, &json, settings);
-    assert_eq!(answer.status, 200, "{}", answer.text());
+    let answer = forge.send_json("PUT", "/api/v4/application/settings", ADMIN, settings).expect(200);
     let shown = forge.get("/api/v4/application/settings", ADMIN);
     assert_eq!(shown.json()["license"], "premium");
     assert!(!answer.text().contains("very-secret") && !shown.text().contains("very-secret"));
@@ -74,20 +66,17 @@ fn secrets_can_be_set_and_are_never_shown() {
 fn a_blocked_user_gets_the_reason() {
     let forge = Forge::seeded();
     let block = r#"{"kind":"user","id":3,"username":"dev","name":"Dev","state":"blocked"}"#;
-    assert_eq!(forge.send("POST", "/api/v4/import/directory", ADMIN, block).status, 200);
+    forge.import(block);
     let answer = forge.get(&format!("/api/v4/projects/{PRIVATE}/packages/npm/-/whoami"), DEVELOPER);
-    assert_eq!(
-        (answer.status, answer.json()["message"].as_str()),
-        (403, Some("403 Forbidden - Your account has been blocked."))
-    );
+    let expected = (403, Some("403 Forbidden - Your account has been blocked."));
+    assert_eq!((answer.status, answer.json()["message"].as_str()), expected);
 }
 
 #[test]
 fn tokens_are_managed_without_their_text() {
     let forge = Forge::seeded();
-    let json = [("content-type", "application/json")];
     let mint = r#"{"name":"ci","scopes":["api"]}"#;
-    let minted = forge.send_with("POST", "/api/v4/users/3/personal_access_tokens", ADMIN, &json, mint).json();
+    let minted = forge.send_json("POST", "/api/v4/users/3/personal_access_tokens", ADMIN, mint).json();
     let (id, token) = (minted["id"].as_u64().expect("an id"), minted["token"].as_str().expect("a token"));
     let listed = forge.get("/api/v4/personal_access_tokens/", DEVELOPER);
     assert_eq!((listed.json().as_array().map(Vec::len), listed.header("x-total")), (Some(2), "2"));
@@ -97,7 +86,7 @@ fn tokens_are_managed_without_their_text() {
     let shown = forge.get(&format!("/api/v4/personal_access_tokens/{id}"), DEVELOPER).json();
     assert!(shown["last_used_at"].is_string(), "used at the registry: {shown}");
     assert_eq!(forge.get("/api/v4/personal_access_tokens/self", token).json()["id"], id);
-    let rotated = forge.send_with("POST", "/api/v4/personal_access_tokens/self/rotate", token, &json, "").json();
+    let rotated = forge.send_json("POST", "/api/v4/personal_access_tokens/self/rotate", token, "").json();
     let next = rotated["token"].as_str().expect("a token");
     assert_eq!(forge.get(&format!("{registry}/-/whoami"), token).status, 401);
     assert_eq!(forge.get(&format!("{registry}/-/whoami"), next).status, 200);
@@ -112,14 +101,9 @@ fn tokens_are_managed_without_their_text() {
 #[test]
 fn every_area_takes_slashes_that_say_nothing() {
     let forge = Forge::seeded();
-    for path in [
-        "/api/v4/features/",
-        "/api/v4//application/settings//",
-        "/api/v4/namespaces/",
-        "/api/v4/issues_statistics/",
-        "/api/v4/projects/7//packages/npm/-/ping/",
-        "/api/v4/suggestions//1/",
-    ] {
+    let paths = "/api/v4/features/ /api/v4//application/settings// /api/v4/namespaces/ /api/v4/issues_statistics/ \
+        /api/v4/projects/7//packages/npm/-/ping/ /api/v4/suggestions//1/";
+    for path in paths.split(' ') {
         let answer = forge.get(path, ADMIN);
         let is_routed = answer.status == 200 || answer.json()["message"].is_string();
         assert!(is_routed, "{path}: {} {}", answer.status, answer.text());

@@ -1,14 +1,13 @@
 //! The authorization matrix: callers of every kind ask every endpoint about projects of every visibility. The expected
 //! answers follow from the rules in `authorization/rules.toml`.
 
-use super::{Answer, Forge};
+use super::*;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hexad_tests::package::{document, tarball};
 use hexad_tests::repository::Repository;
-use hexad_tests::server::{BOOTSTRAP_TOKEN, root};
+use hexad_tests::server::root;
 use hexad_tests::upstream::Upstream;
-use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use toml::Table;

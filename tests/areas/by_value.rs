@@ -1,8 +1,7 @@
 //! Each area answers a request by value (`hexad:platform/by-value-handler`) as over WASI, which other hosts use. This
 //! host uses WASI for a request with a large body, also if the body has no meaning.
 
-use super::{Answer, Forge};
-use hexad_tests::forge::{ADMIN, DEVELOPER, OUTSIDER, PUBLIC};
+use super::*;
 use hexad_tests::package;
 use hexad_tests::upstream::Upstream;
 
@@ -23,13 +22,11 @@ fn seen(answer: &Answer) -> (u16, Vec<(String, String)>, Vec<u8>) {
 #[test]
 fn each_area_answers_by_value_as_by_streams() {
     let forge = Forge::seeded();
-    let json = [("content-type", "application/json")];
     let registry = format!("/api/v4/projects/{PUBLIC}/packages/npm");
     // One tarball in one piece, and one in several.
     for (name, size) in [("small", 1_000), ("large", 3_000_000)] {
         let document = package::document(name, "1.0.0", "latest", &package::tarball(name, "1.0.0", size, 1));
-        let published = forge.send_with("PUT", &format!("{registry}/{name}"), DEVELOPER, &json, document);
-        assert_eq!(published.status, 200, "{}", published.text());
+        forge.send_json("PUT", &format!("{registry}/{name}"), DEVELOPER, document).expect(200);
     }
     let etag = forge.get(&format!("{registry}/small"), "").header("etag").to_owned();
     let known = [("if-none-match", &*etag)];
@@ -76,13 +73,12 @@ fn each_area_answers_by_value_as_by_streams() {
 fn each_area_takes_a_body_by_value_as_by_streams() {
     let upstream = Upstream::with_json(r#"{"results":[]}"#);
     let forge = Forge::seeded_with(&[("analytics_upstream", "http://127.0.0.1:*")]);
-    let json = [("content-type", "application/json")];
     let registry = format!("/api/v4/projects/{PUBLIC}/packages/npm");
     let project = format!("/api/v4/projects/{PUBLIC}");
     let settings = format!(r#"{{"analytics_api_base_url":"{}","analytics_api_key":"key"}}"#, upstream.url);
     let document = package::document("small", "1.0.0", "latest", &package::tarball("small", "1.0.0", 1_000, 1));
     let document = std::str::from_utf8(&document).unwrap();
-    assert_eq!(forge.send_with("PUT", &format!("{registry}/small"), DEVELOPER, &json, document).status, 200);
+    assert_eq!(forge.send_json("PUT", &format!("{registry}/small"), DEVELOPER, document).status, 200);
     for (method, path, token, body, status) in [
         ("PUT", "/api/v4/application/settings".into(), ADMIN, &*settings, 200),
         ("POST", "/api/v4/features/product_analytics_features".into(), ADMIN, r#"{"value":true}"#, 201),
@@ -97,10 +93,10 @@ fn each_area_takes_a_body_by_value_as_by_streams() {
         ("POST", "/api/v4/namespaces".into(), DEVELOPER, "{}", 405),
     ] {
         assert!(body.len() <= SMALL, "{path}");
-        let by_value = forge.send_with(method, &path, token, &json, body.to_owned());
+        let by_value = forge.send_json(method, &path, token, body.to_owned());
         assert_eq!(by_value.status, status, "{method} {path}: {}", by_value.text());
         // White space after JSON has no meaning, so it can make the body large.
-        let by_streams = forge.send_with(method, &path, token, &json, body.to_owned() + &" ".repeat(SMALL));
+        let by_streams = forge.send_json(method, &path, token, body.to_owned() + &" ".repeat(SMALL));
         assert!(seen(&by_value) == seen(&by_streams), "{method} {path}: {}\n{}", by_value.text(), by_streams.text());
     }
     assert_eq!(upstream.requests().len(), 2);

@@ -1,11 +1,10 @@
 //! The console: pages over the real areas, without a browser.
 
-use super::{Answer, Forge};
-use hexad_tests::forge::{ADMIN, DEVELOPER, GUEST, MAINTAINER, OUTSIDER, PUBLIC};
+use super::*;
+use hexad_tests::forge::MAINTAINER;
 use hexad_tests::http::console_session;
 use hexad_tests::package;
 use hexad_tests::wait::{SOON, wait_until};
-use serde_json::json;
 
 const NAME: &str = "@acme/lib";
 
@@ -30,12 +29,17 @@ fn page(forge: &Forge, path: &str, token: &str) -> Answer {
     forge.send_with("GET", path, "", &[("cookie", &cookie(forge, token))], "")
 }
 
+/// The token of a page's form.
+fn form_token(page: &str) -> &str {
+    let (_, rest) = page.split_once("name=\"form_token\" value=\"").expect("a form");
+    rest.split('"').next().expect("a value")
+}
+
 /// Sends a form as its page would.
 fn submit(forge: &Forge, path: &str, token: &str, fields: &str) -> Answer {
     let cookie = cookie(forge, token);
     let text = forge.send_with("GET", path, "", &[("cookie", &cookie)], "").text();
-    let (_, rest) = text.split_once("name=\"form_token\" value=\"").expect("a form");
-    let form = format!("form_token={}&{fields}", rest.split('"').next().expect("a value"));
+    let form = format!("form_token={}&{fields}", form_token(&text));
     let headers = [
         ("cookie", &*cookie),
         ("content-type", "application/x-www-form-urlencoded"),
@@ -100,14 +104,12 @@ fn unknown_addresses_are_a_page_in_a_browser_and_json_elsewhere() {
 fn a_form_changes_the_metadata_that_package_managers_get() {
     let forge = published();
     let path = "/packages/@acme/lib?project=acme/open";
-    let answer = submit(&forge, path, DEVELOPER, "action=tag&tag=stable&version=2.0.0");
-    assert_eq!(answer.status, 303, "{}", answer.text());
+    submit(&forge, path, DEVELOPER, "action=tag&tag=stable&version=2.0.0").expect(303);
     let tags =
         || forge.get(&format!("/api/v4/projects/{PUBLIC}/packages/npm/-/package/@acme%2flib/dist-tags"), "").json();
     assert_eq!(tags()["stable"], "2.0.0");
     // The registry refuses the action to a developer. The page shows the reason.
-    let refused = submit(&forge, path, DEVELOPER, "action=deprecate&version=1.0.0&message=old");
-    assert_eq!(refused.status, 403, "{}", refused.text());
+    submit(&forge, path, DEVELOPER, "action=deprecate&version=1.0.0&message=old").expect(403);
     let metadata = || forge.get(&format!("/api/v4/projects/{PUBLIC}/packages/npm/@acme%2flib"), "").json();
     assert_eq!(submit(&forge, path, MAINTAINER, "action=deprecate&version=1.0.0&message=old").status, 303);
     assert_eq!(metadata()["versions"]["1.0.0"]["deprecated"], "old");
@@ -135,8 +137,7 @@ fn a_revoked_token_ends_its_session_at_once() {
     let tokens = forge.get("/api/v4/personal_access_tokens?search=session", ADMIN).json();
     let id = tokens[0]["id"].as_u64().expect("an id");
     assert_eq!(submit(&forge, "/admin", ADMIN, &format!("action=revoke&id={id}")).status, 303);
-    let ended = page(&session);
-    assert_eq!(ended.status, 401);
+    let ended = page(&session).expect(401);
     assert!(ended.header("set-cookie").contains("Max-Age=0"), "{}", ended.header("set-cookie"));
 }
 
@@ -172,15 +173,11 @@ fn a_page_without_a_session_comes_from_the_response_cache() {
 #[test]
 fn long_comments_hide_no_others() {
     let forge = Forge::seeded();
-    let record = json!({"kind": "merge_request", "id": 1, "iid": 1, "project_id": PUBLIC, "source_branch": "topic",
-        "target_branch": "main", "state": "opened"});
-    let imported = forge.send("POST", "/api/v4/import/suggestions", ADMIN, record.to_string());
-    assert_eq!(imported.json()["imported"], json!({"merge_request": 1}), "{}", imported.text());
+    forge.import_merge_request(PUBLIC);
     let comment = |text: &str| {
         let path = format!("/api/v4/projects/{PUBLIC}/merge_requests/1/discussions");
         let body = json!({ "body": text }).to_string();
-        let answer = forge.send_with("POST", &path, GUEST, &[("content-type", "application/json")], body);
-        assert_eq!(answer.status, 201, "{}", answer.text());
+        forge.send_json("POST", &path, GUEST, body).expect(201);
     };
     let longest = "\n".repeat(999_999) + "x";
     comment("the first one");
@@ -220,9 +217,7 @@ fn a_form_that_is_too_long_is_refused_with_its_bound() {
 #[test]
 fn every_web_url_leads_to_its_page() {
     let forge = Forge::seeded();
-    let record = json!({"kind": "merge_request", "id": 1, "iid": 1, "project_id": PUBLIC, "source_branch": "topic",
-        "target_branch": "main", "state": "opened"});
-    assert_eq!(forge.send("POST", "/api/v4/import/suggestions", ADMIN, record.to_string()).status, 200);
+    forge.import_merge_request(PUBLIC);
     let session = cookie(&forge, ADMIN);
     let mut addresses = 0;
     for list in ["projects", "groups?all_available=true", "users", "namespaces", "merge_requests?scope=all"] {
@@ -246,8 +241,7 @@ fn a_limited_address_is_told_so_at_the_sign_in() {
     let forge = Forge::seeded_with(&[("registry_rate_limit_invalid_tokens", "2")]);
     let form = forge.get("/-/sign-in", "");
     let text = form.text();
-    let (_, rest) = text.split_once("name=\"form_token\" value=\"").expect("a form");
-    let form_token = rest.split('"').next().expect("a value");
+    let form_token = form_token(&text);
     let cookie = form.header("set-cookie").split(';').next().expect("a cookie");
     let send = |token: &str| {
         let headers = [("cookie", cookie), ("content-type", "application/x-www-form-urlencoded")];
@@ -255,7 +249,6 @@ fn a_limited_address_is_told_so_at_the_sign_in() {
     };
     let answers: Vec<_> = (0..4).map(|number| send(&format!("glpat-unknown-{number}"))).collect();
     assert_eq!(answers.first().map(|answer| answer.status), Some(401));
-    let last = answers.last().expect("an answer");
-    assert_eq!(last.status, 429, "{}", last.text());
+    let last = answers.last().cloned().expect("an answer").expect(429);
     assert!(last.text().contains("The token was not checked.") && !last.text().contains("revoked or expired"));
 }

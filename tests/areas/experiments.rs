@@ -1,14 +1,12 @@
 //! The experiments area: its own definitions, gates of the features, users of the directory.
 
-use super::Forge;
-use hexad_tests::forge::{ADMIN, DEVELOPER, OUTSIDER};
-use serde_json::json;
+use super::*;
 
 #[test]
 fn experiments_are_for_the_operators_team() {
     let forge = Forge::seeded();
     let settings = r#"{"kind":"setting","name":"operator_group","value":"acme"}"#;
-    assert_eq!(forge.send("POST", "/api/v4/import/directory", ADMIN, settings).status, 200);
+    forge.import(settings);
     let definition = r#"{"kind":"experiment","name":"sign_up_experiment_percentage","milestone":"16.2","group":"group::activation"}"#;
     assert_eq!(forge.send("POST", "/api/v4/import/experiments", DEVELOPER, definition).status, 403);
     let answer = forge.send("POST", "/api/v4/import/experiments", ADMIN, definition);
@@ -18,16 +16,13 @@ fn experiments_are_for_the_operators_team() {
     assert_eq!(forge.get("/api/v4/experiments", ADMIN).status, 403);
     let first = forge.get("/api/v4/experiments", DEVELOPER);
     assert_eq!(first.json()[0]["key"], "sign_up");
-    assert_eq!(
-        first.json()[0]["current_status"],
-        json!({"state": "off", "gates": [{"key": "boolean", "value": false}]})
-    );
+    let expected = json!({"state": "off", "gates": [{"key": "boolean", "value": false}]});
+    assert_eq!(first.json()[0]["current_status"], expected);
     let known = [("if-none-match", first.header("etag"))];
     assert_eq!(forge.send_with("GET", "/api/v4/experiments", DEVELOPER, &known, "").status, 304);
-    let json = [("content-type", "application/json")];
     let half = r#"{"value":50,"key":"percentage_of_actors"}"#;
     let path = "/api/v4/features/sign_up_experiment_percentage";
-    assert_eq!(forge.send_with("POST", path, ADMIN, &json, half).status, 201);
+    assert_eq!(forge.send_json("POST", path, ADMIN, half).status, 201);
     let second = forge.send_with("GET", "/api/v4/experiments", DEVELOPER, &known, "");
     assert_eq!((second.status, &second.json()[0]["current_status"]["state"]), (200, &json!("conditional")));
 }

@@ -1,13 +1,10 @@
 //! Issue statistics, as the shipped component counts them.
 
-use super::Forge;
-use hexad_tests::forge::{ADMIN, DEVELOPER, GUEST, OUTSIDER, PRIVATE, PUBLIC};
-use serde_json::{Value, json};
+use super::*;
 
 fn import(forge: &Forge, lines: &[Value]) -> Value {
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    let answer = forge.send("POST", "/api/v4/import/issues", ADMIN, text);
-    assert_eq!(answer.status, 200, "{}", answer.text());
+    let answer = forge.send("POST", "/api/v4/import/issues", ADMIN, text).expect(200);
     answer.json()
 }
 
@@ -20,8 +17,7 @@ fn issue(id: u64, project: u64, fields: Value) -> Value {
 
 #[track_caller]
 fn counts(forge: &Forge, path: &str, token: &str) -> Value {
-    let answer = forge.get(&format!("/api/v4/{path}"), token);
-    assert_eq!(answer.status, 200, "{}", answer.text());
+    let answer = forge.get(&format!("/api/v4/{path}"), token).expect(200);
     answer.json()["statistics"]["counts"].clone()
 }
 
@@ -37,10 +33,8 @@ fn a_caller_counts_the_issues_that_it_may_see() {
             json!({"kind": "issue", "id": "four"}),
         ],
     );
-    assert_eq!(
-        (&report["imported"], &report["failed"], &report["errors"][0]["line"]),
-        (&json!({"issue": 3}), &json!(1), &json!(4))
-    );
+    let expected = (&json!({"issue": 3}), &json!(1), &json!(4));
+    assert_eq!((&report["imported"], &report["failed"], &report["errors"][0]["line"]), expected);
     let all = "issues_statistics?scope=all";
     assert_eq!(counts(&forge, all, ADMIN), json!({"all": 3, "closed": 1, "opened": 2}));
     assert_eq!(counts(&forge, all, DEVELOPER), json!({"all": 3, "closed": 1, "opened": 2}));
@@ -59,11 +53,9 @@ fn issues_of_a_banned_author_are_counted_for_administrators_only() {
     let path = format!("projects/{PUBLIC}/issues_statistics");
     for (state, seen) in [("banned", 1), ("active", 2)] {
         let record = json!({"kind": "user", "id": 4, "username": "gus", "name": "Gus Guest", "state": state});
-        assert_eq!(forge.send("POST", "/api/v4/import/directory", ADMIN, record.to_string()).status, 200);
-        assert_eq!(
-            (&counts(&forge, &path, ADMIN)["all"], &counts(&forge, &path, OUTSIDER)["all"]),
-            (&json!(2), &json!(seen))
-        );
+        forge.import(record.to_string());
+        let expected = (&json!(2), &json!(seen));
+        assert_eq!((&counts(&forge, &path, ADMIN)["all"], &counts(&forge, &path, OUTSIDER)["all"]), expected);
         assert_eq!(forge.get("/api/v4/users/4", ADMIN).json()["state"], state);
     }
 }
@@ -115,8 +107,7 @@ fn a_question_has_a_bound_on_its_work() {
     let text = "echo ".repeat(2000);
     import(&forge, &(1..100).map(|id| issue(id, PUBLIC, json!({"description": text}))).collect::<Vec<_>>());
     let project = format!("/api/v4/projects/{PUBLIC}/issues_statistics");
-    let answer = forge.get(&format!("{project}?search=%22echo+echo+echo%22"), ADMIN);
-    assert_eq!(answer.status, 400);
+    let answer = forge.get(&format!("{project}?search=%22echo+echo+echo%22"), ADMIN).expect(400);
     let message = answer.json()["message"].to_string();
     assert!(message.contains("the search for `echo echo echo` takes too long"), "{message}");
     assert_eq!(forge.get(&format!("{project}?search=echo"), ADMIN).status, 200);

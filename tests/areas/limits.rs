@@ -1,11 +1,9 @@
 //! Rate limits apply in the same way whether an instance lives for one request or for many. A client is not refused
 //! because of another client with its address. All clients here have the loopback address.
 
-use super::Forge;
-use hexad_tests::forge::{ADMIN, DEVELOPER, GUEST, PUBLIC};
+use super::*;
 use hexad_tests::server::edited_manifest;
-use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const METADATA: &str = "/api/v4/packages/npm/@acme%2flib";
 const SEARCH: &str = "/api/v4/packages/npm/-/v1/search?text=lib";
@@ -64,13 +62,10 @@ fn an_install_and_the_front_page_stay_within_the_limits_of_an_address() {
 #[test]
 fn notes_of_a_user_are_bounded_by_default() {
     for forge in forges(&[("notes_rate_limit", "20")]) {
-        let record = json!({"kind": "merge_request", "id": 1, "iid": 1, "project_id": PUBLIC, "source_branch": "topic",
-            "target_branch": "main", "state": "opened"});
-        let imported = forge.send("POST", "/api/v4/import/suggestions", ADMIN, record.to_string());
-        assert_eq!(imported.json()["imported"], json!({"merge_request": 1}), "{}", imported.text());
+        forge.import_merge_request(PUBLIC);
         let comment = |token: &str| {
             let path = format!("/api/v4/projects/{PUBLIC}/merge_requests/1/notes");
-            forge.send_with("POST", &path, token, &[("content-type", "application/json")], r#"{"body":"x"}"#)
+            forge.send_json("POST", &path, token, r#"{"body":"x"}"#)
         };
         assert_eq!(statuses(16, |_| comment(GUEST).status), [201; 16]);
         let rest = statuses(10, |_| comment(GUEST).status);
@@ -92,18 +87,10 @@ fn every_401_says_how_to_authenticate() {
         values.map(|value| value.to_str().expect("text").to_owned()).collect()
     };
     let (bearer, basic) = ("Bearer realm=\"hexad\"", "Basic realm=\"hexad\"");
-    for path in [
-        "/api/v4/user",
-        "/api/v4/namespaces",
-        "/api/v4/experiments",
-        "/api/v4/issues_statistics",
-        "/api/v4/merge_requests",
-        "/api/v4/suggestions/1",
-        "/api/v4/features",
-        "/api/v4/personal_access_tokens",
-        "/api/v4/packages/npm/-/whoami",
-        "/api/v4/packages/npm/-/npm/v1/tokens",
-    ] {
+    let paths = "/api/v4/user /api/v4/namespaces /api/v4/experiments /api/v4/issues_statistics \
+        /api/v4/merge_requests /api/v4/suggestions/1 /api/v4/features /api/v4/personal_access_tokens \
+        /api/v4/packages/npm/-/whoami /api/v4/packages/npm/-/npm/v1/tokens";
+    for path in paths.split(' ') {
         assert_eq!(challenges(path, &[]), [bearer, basic], "{path}");
     }
     assert_eq!(challenges("/api/v4/projects", &[("private-token", "unknown")]), [bearer, basic]);

@@ -15,11 +15,13 @@ mod suggestions;
 mod swap;
 
 use hexad_tests::forge;
+use hexad_tests::forge::{ADMIN, DEVELOPER, GUEST, OUTSIDER, PRIVATE, PUBLIC};
 pub use hexad_tests::http::Answer;
 use hexad_tests::http::{agent, read};
 use hexad_tests::operator::Operator;
 use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, up};
 use hexad_tests::wait::OF_LONG_REQUESTS;
+use serde_json::{Value, json};
 use std::path::Path;
 use ureq::http::Request;
 
@@ -83,6 +85,14 @@ impl Forge {
         answer
     }
 
+    /// Imports merge request 1 of a project, from its branch `topic`.
+    pub fn import_merge_request(&self, project: u64) {
+        let record = json!({"kind": "merge_request", "id": project, "iid": 1, "project_id": project,
+            "source_branch": "topic", "target_branch": "main", "state": "opened"});
+        let imported = self.send("POST", "/api/v4/import/suggestions", ADMIN, record.to_string());
+        assert_eq!(imported.json()["imported"], json!({"merge_request": 1}), "{}", imported.text());
+    }
+
     /// Sends a request with a token (none if it is empty) and a body (none if it is empty).
     pub fn send(&self, method: &str, path: &str, token: &str, body: impl Into<Vec<u8>>) -> Answer {
         self.send_with(method, path, token, &[], body)
@@ -111,6 +121,11 @@ impl Forge {
             false => self.agent.run(request.body(body).expect("a valid request")),
         };
         response.and_then(read).unwrap_or_else(|why| panic!("{method} {url}: {why}"))
+    }
+
+    /// The same with a body of JSON.
+    pub fn send_json(&self, method: &str, path: &str, token: &str, body: impl Into<Vec<u8>>) -> Answer {
+        self.send_with(method, path, token, &[("content-type", "application/json")], body)
     }
 
     pub fn get(&self, path: &str, token: &str) -> Answer {

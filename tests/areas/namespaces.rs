@@ -1,9 +1,7 @@
 //! The namespaces area: records that the admin area imports are listed, searched and shown.
 
-use super::Forge;
-use hexad_tests::forge::{ADMIN, DEVELOPER, GUEST, OUTSIDER};
-use hexad_tests::server::{BOOTSTRAP_TOKEN, root};
-use serde_json::{Value, json};
+use super::*;
+use hexad_tests::server::root;
 
 fn ids(answer: &super::Answer) -> Vec<u64> {
     let list = answer.json();
@@ -18,16 +16,14 @@ fn an_import_is_listed_at_once() {
     assert_eq!((everything.header("x-total"), everything.header("x-total-pages")), ("7", "1"));
     assert_eq!(ids(&forge.get("/api/v4/namespaces", DEVELOPER)), [10, 4_000_000_003]);
     let rename = r#"{"kind":"group","id":11,"name":"Workshop","path":"workshop","parent_id":10,"visibility":"private","plan":"gold"}"#;
-    assert_eq!(forge.send("POST", "/api/v4/import/directory", ADMIN, rename).status, 200);
+    forge.import(rename);
     assert_eq!(ids(&forge.get("/api/v4/namespaces?search=WORK", ADMIN)), [11]);
     assert_eq!(ids(&forge.get("/api/v4/namespaces?search=labs", ADMIN)), [0; 0]);
     assert_eq!(ids(&forge.get("/api/v4/namespaces?search=acme/work&full_path_search=1", ADMIN)), [11]);
     let gone = r#"{"kind":"group","id":10,"deleted":true}"#;
-    assert_eq!(forge.send("POST", "/api/v4/import/directory", ADMIN, gone).status, 200);
-    assert_eq!(
-        ids(&forge.get("/api/v4/namespaces?top_level_only=true&per_page=2", ADMIN)),
-        [4_000_000_001, 4_000_000_002]
-    );
+    forge.import(gone);
+    let expected = [4_000_000_001, 4_000_000_002];
+    assert_eq!(ids(&forge.get("/api/v4/namespaces?top_level_only=true&per_page=2", ADMIN)), expected);
     assert_eq!(forge.get("/api/v4/namespaces/11", ADMIN).status, 404, "the subgroup is deleted, too");
 }
 
@@ -47,8 +43,7 @@ fn a_group_that_is_called_like_a_page_tells_where_git_reads_its_repositories() {
             {{"kind":"project","id":{id},"name":"P","path":"x","namespace_id":{id},"visibility":"public"}}"#
         );
         let records: String = records.lines().map(|line| format!("{}\n", line.trim())).collect();
-        let imported = forge.send("POST", "/api/v4/import/directory", ADMIN, records);
-        assert_eq!(imported.json()["failed"], 0, "{}", imported.text());
+        forge.import(records);
         let url = forge.get(&format!("/api/v4/projects/{id}"), "").json()["http_url_to_repo"].clone();
         assert_eq!(url, format!("https://forge.test/api/v4/projects/{id}/repository.git"), "{word}");
     }
@@ -58,15 +53,12 @@ fn a_group_that_is_called_like_a_page_tells_where_git_reads_its_repositories() {
 fn fields_follow_the_role() {
     let forge = Forge::seeded();
     let shown = forge.get("/api/v4/namespaces/acme%2Flabs", GUEST).json();
-    assert_eq!(
-        shown,
-        json!({"id": 11, "name": "Labs", "path": "labs", "kind": "group", "full_path": "acme/labs", "parent_id": 10, "avatar_url": null, "web_url": "https://forge.test/groups/acme/labs", "billable_members_count": 0})
-    );
+    let expected = json!({"id": 11, "name": "Labs", "path": "labs", "kind": "group", "full_path": "acme/labs", "parent_id": 10, "avatar_url": null, "web_url": "https://forge.test/groups/acme/labs", "billable_members_count": 0});
+    assert_eq!(shown, expected);
     let shown = forge.get("/api/v4/namespaces/10", ADMIN).json();
-    assert_eq!(
-        ["members_count_with_descendants", "projects_count", "billable_members_count", "plan"].map(|name| &shown[name]),
-        [&json!(3), &json!(3), &json!(3), &json!("free")]
-    );
+    let found =
+        ["members_count_with_descendants", "projects_count", "billable_members_count", "plan"].map(|name| &shown[name]);
+    assert_eq!(found, [&json!(3), &json!(3), &json!(3), &json!("free")]);
     let missing = forge.get("/api/v4/namespaces/10", OUTSIDER);
     assert_eq!((missing.status, missing.json()), (404, json!({"message": "404 Namespace Not Found"})));
     assert_eq!(forge.get("/api/v4/namespaces", "").status, 401);

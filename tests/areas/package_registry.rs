@@ -1,13 +1,8 @@
 //! The package registry: publish, read, and be refused, with the shipped component.
 
-use super::{Answer, Forge};
-use hexad_tests::databases;
-use hexad_tests::forge::{ADMIN, DEVELOPER, GUEST, INTERNAL, MAINTAINER, OUTSIDER, PRIVATE, PUBLIC};
-use hexad_tests::package;
-use hexad_tests::server::BOOTSTRAP_TOKEN;
-use serde_json::json;
-
-const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
+use super::*;
+use hexad_tests::forge::{INTERNAL, MAINTAINER};
+use hexad_tests::{databases, package};
 
 fn registry(project: u64) -> String {
     format!("/api/v4/projects/{project}/packages/npm")
@@ -15,15 +10,14 @@ fn registry(project: u64) -> String {
 
 fn publish(forge: &Forge, project: u64, token: &str, name: &str, version: &str, tarball: &[u8]) -> Answer {
     let path = format!("{}/{}", registry(project), name.replace('/', "%2f"));
-    forge.send_with("PUT", &path, token, &JSON, package::document(name, version, "latest", tarball))
+    forge.send_json("PUT", &path, token, package::document(name, version, "latest", tarball))
 }
 
 /// A seeded forge with `@acme/lib` 1.0.0 in the given project, and its tarball.
 fn with_package(project: u64) -> (Forge, Vec<u8>) {
     let forge = Forge::seeded();
     let tarball = package::tarball("@acme/lib", "1.0.0", 3_000_000, 1);
-    let answer = publish(&forge, project, DEVELOPER, "@acme/lib", "1.0.0", &tarball);
-    assert_eq!(answer.status, 200, "{}", answer.text());
+    publish(&forge, project, DEVELOPER, "@acme/lib", "1.0.0", &tarball).expect(200);
     (forge, tarball)
 }
 
@@ -144,16 +138,13 @@ fn a_document_that_contradicts_its_tarball_is_refused_and_leaves_nothing_visible
         ("dependencies", document.replace("^1.0.0", "^2.0.0")),
         ("deep", format!("{{\"versions\":{}", "[".repeat(100_000))),
     ] {
-        let answer = forge.send_with("PUT", &format!("{}/wrong", registry(PUBLIC)), DEVELOPER, &JSON, document);
+        let answer = forge.send_json("PUT", &format!("{}/wrong", registry(PUBLIC)), DEVELOPER, document);
         assert_eq!(answer.status, 400, "{defect}: {}", answer.text());
         assert!(answer.json()["error"].as_str().is_some_and(|text| !text.is_empty()), "{defect}: {}", answer.text());
     }
     assert_eq!(forge.get(&format!("{}/wrong", registry(PUBLIC)), DEVELOPER).status, 404);
-    assert_eq!(
-        publish(&forge, PUBLIC, DEVELOPER, "wrong", "1.0.0", &tarball).status,
-        200,
-        "the good document is accepted"
-    );
+    let found = publish(&forge, PUBLIC, DEVELOPER, "wrong", "1.0.0", &tarball).status;
+    assert_eq!(found, 200, "the good document is accepted");
 }
 
 #[test]
@@ -169,9 +160,9 @@ fn paths_that_no_package_has_are_not_found() {
 fn tags_can_be_moved_and_removed() {
     let (forge, _) = with_package(PUBLIC);
     let tags = format!("{}/-/package/@acme%2flib/dist-tags", registry(PUBLIC));
-    assert_eq!(forge.send_with("PUT", &format!("{tags}/stable"), DEVELOPER, &JSON, "\"1.0.0\"").status, 204);
+    assert_eq!(forge.send_json("PUT", &format!("{tags}/stable"), DEVELOPER, "\"1.0.0\"").status, 204);
     assert_eq!(forge.get(&tags, "").json(), json!({"latest": "1.0.0", "stable": "1.0.0"}));
-    assert_eq!(forge.send_with("PUT", &format!("{tags}/stable"), DEVELOPER, &JSON, "\"9.9.9\"").status, 404);
+    assert_eq!(forge.send_json("PUT", &format!("{tags}/stable"), DEVELOPER, "\"9.9.9\"").status, 404);
     assert_eq!(forge.send("DELETE", &format!("{tags}/stable"), DEVELOPER, "").status, 403);
     assert_eq!(forge.send("DELETE", &format!("{tags}/stable"), MAINTAINER, "").status, 204);
     assert_eq!(forge.get(&tags, "").json(), json!({"latest": "1.0.0"}));
@@ -199,7 +190,7 @@ fn maintenance_reads_the_whole_store_and_finds_no_problem() {
     }
     let post = |task: &str, token: &str, body: serde_json::Value| {
         let path = format!("/api/v4/maintenance/package-registry/{task}");
-        forge.send_with("POST", &path, token, &JSON, body.to_string())
+        forge.send_json("POST", &path, token, body.to_string())
     };
     for task in ["gc", "fsck"] {
         let statuses = ["", MAINTAINER, ADMIN].map(|token| post(task, token, json!({"dry_run": true})).status);
@@ -213,11 +204,8 @@ fn maintenance_reads_the_whole_store_and_finds_no_problem() {
     let early = post("gc", ADMIN, json!({"cursor": marked["cursor"]})).json();
     assert!(early["wait_seconds"].as_u64() > Some(0) && early["keys"] == 0, "{early}");
     let swept = post("gc", ADMIN, json!({"cursor": marked["cursor"], "no_wait": true})).json();
-    assert_eq!(
-        (&swept["cursor"], &swept["removed"]),
-        (&json!(null), &json!(0)),
-        "garbage of merges is too young to be removed: {swept}"
-    );
+    let found = (&swept["cursor"], &swept["removed"]);
+    assert_eq!(found, (&json!(null), &json!(0)), "garbage of merges is too young to be removed: {swept}");
     assert!(swept["keys"].as_u64() > Some(60), "{swept}");
 }
 
@@ -239,16 +227,12 @@ fn changes_of_members_users_and_projects_apply_at_once() {
     let (forge, _) = with_package(PRIVATE);
     let path = format!("{}/@acme%2flib", registry(PRIVATE));
     let status = |token: &str| forge.get(&path, token).status;
-    let import = |line: &str| {
-        let answer = forge.send("POST", "/api/v4/import/directory", BOOTSTRAP_TOKEN, line);
-        assert_eq!((answer.status, &answer.json()["failed"]), (200, &0.into()), "{}", answer.text());
-    };
     assert_eq!((status(DEVELOPER), status(MAINTAINER), status("")), (200, 200, 401));
-    import(r#"{"kind":"member","source_type":"group","source_id":10,"user_id":3,"deleted":true}"#);
+    forge.import(r#"{"kind":"member","source_type":"group","source_id":10,"user_id":3,"deleted":true}"#);
     assert_eq!((status(DEVELOPER), status(MAINTAINER)), (404, 200), "a removed member");
-    import(r#"{"kind":"user","id":2,"username":"mia","name":"Mia Maintainer","state":"blocked"}"#);
+    forge.import(r#"{"kind":"user","id":2,"username":"mia","name":"Mia Maintainer","state":"blocked"}"#);
     assert_eq!(status(MAINTAINER), 403, "a blocked user");
-    import(
+    forge.import(
         r#"{"kind":"project","id":9,"name":"Secret","path":"secret","path_with_namespace":"acme/labs/secret","namespace_id":11,"visibility":"private","package_registry_access_level":"public"}"#,
     );
     assert_eq!(status(""), 200, "a field that no table of the catalog has");

@@ -1,8 +1,7 @@
 //! A shared cache may store no area's response to one caller, because it would send it to another one. Caches respect
 //! `Authorization`, but do not know `Private-Token`.
 
-use super::Forge;
-use hexad_tests::forge::{ADMIN, PRIVATE, PUBLIC};
+use super::*;
 
 /// A path of each kind that answers 200 to an administrator.
 const PATHS: [&str; 28] = [

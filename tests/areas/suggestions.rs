@@ -1,11 +1,8 @@
 //! Suggestions: from a comment to a commit that git reads.
 
-use super::Forge;
-use hexad_tests::forge::{ADMIN, DEVELOPER, GUEST, MAINTAINER, OUTSIDER, PRIVATE, PUBLIC};
+use super::*;
+use hexad_tests::forge::MAINTAINER;
 use hexad_tests::repository::Repository;
-use serde_json::{Value, json};
-
-const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 
 /// A forge with a repository in its private project and merge request 1 from `topic`; and that
 /// branch's head.
@@ -22,15 +19,11 @@ fn forge() -> (Forge, String) {
 fn import(forge: &Forge, project: u64, repository: &Repository) -> (String, Value) {
     let objects = repository.git(&["cat-file", "--batch", "--batch-all-objects"]);
     let base = format!("/api/v4/import/suggestions/{project}");
-    let stored = forge.send("POST", &format!("{base}/objects"), ADMIN, objects);
-    assert_eq!(stored.status, 200, "{}", stored.text());
+    let stored = forge.send("POST", &format!("{base}/objects"), ADMIN, objects).expect(200);
     let head = repository.text(&["rev-parse", "topic"]);
     let refs = json!({"refs": [{"name": "heads/main", "new": head}, {"name": "heads/topic", "new": head}]});
     assert_eq!(forge.send("POST", &format!("{base}/refs"), ADMIN, refs.to_string()).json()["moved"], 2);
-    let record = json!({"kind": "merge_request", "id": project, "iid": 1, "project_id": project,
-        "source_branch": "topic", "target_branch": "main", "state": "opened"});
-    let imported = forge.send("POST", "/api/v4/import/suggestions", ADMIN, record.to_string());
-    assert_eq!(imported.json()["imported"], json!({"merge_request": 1}), "{}", imported.text());
+    forge.import_merge_request(project);
     (head, stored.json())
 }
 
@@ -38,7 +31,7 @@ fn suggest(forge: &Forge, token: &str, head: &str, path: &str, line: u64, text: 
     let body = json!({"body": format!("```suggestion:-0+0\n{text}\n```"), "position": {"position_type": "text",
         "base_sha": head, "start_sha": head, "head_sha": head, "new_path": path, "new_line": line}});
     let path = format!("/api/v4/projects/{PRIVATE}/merge_requests/1/discussions");
-    forge.send_with("POST", &path, token, &JSON, body.to_string())
+    forge.send_json("POST", &path, token, body.to_string())
 }
 
 fn id(made: &super::Answer) -> u64 {
@@ -53,18 +46,15 @@ fn a_comment_becomes_a_commit_durably() {
     let two = id(&suggest(&forge, MAINTAINER, &head, "src/b.rs", 1, "fn bee() {}\n// bees"));
     let before = forge.commits();
     let body = json!({"ids": [two, one], "commit_message": "Both"}).to_string();
-    let applied = forge.send_with("PUT", "/api/v4/suggestions/batch_apply", DEVELOPER, &JSON, body);
-    assert_eq!(applied.status, 200, "{}", applied.text());
+    let applied = forge.send_json("PUT", "/api/v4/suggestions/batch_apply", DEVELOPER, body).expect(200);
     assert!(forge.commits() > before, "answered before it was on disk");
-    assert_eq!(
-        applied.json(),
-        json!([
-            {"id": one, "from_line": 2, "to_line": 2, "applicable": true, "appliable": true, "applied": false,
-                "from_content": "two\n", "to_content": "zwei\n"},
-            {"id": two, "from_line": 1, "to_line": 1, "applicable": true, "appliable": true, "applied": false,
-                "from_content": "fn b() {}\r\n", "to_content": "fn bee() {}\r\n// bees\r\n"},
-        ])
-    );
+    let expected = json!([
+        {"id": one, "from_line": 2, "to_line": 2, "applicable": true, "appliable": true, "applied": false,
+            "from_content": "two\n", "to_content": "zwei\n"},
+        {"id": two, "from_line": 1, "to_line": 1, "applicable": true, "appliable": true, "applied": false,
+            "from_content": "fn b() {}\r\n", "to_content": "fn bee() {}\r\n// bees\r\n"},
+    ]);
+    assert_eq!(applied.json(), expected);
     let later = forge.get(&format!("/api/v4/suggestions/{one}"), DEVELOPER).json();
     assert_eq!((&later["applied"], &later["applicable"]), (&json!(true), &json!(false)));
     let again = forge.send("PUT", &format!("/api/v4/suggestions/{one}/apply"), DEVELOPER, "");
@@ -82,10 +72,9 @@ fn suggestions_of_one_review_are_applied_one_after_another() {
     }
     let list = format!("/api/v4/projects/{PRIVATE}/merge_requests/1/discussions");
     let path = format!("{list}/{}", discussion.json()["id"].as_str().expect("an id"));
-    let reply =
-        forge.send_with("POST", &format!("{path}/notes"), DEVELOPER, &JSON, json!({"body": "Done"}).to_string());
+    let reply = forge.send_json("POST", &format!("{path}/notes"), DEVELOPER, json!({"body": "Done"}).to_string());
     assert_eq!(reply.status, 201, "{}", reply.text());
-    let resolved = forge.send_with("PUT", &format!("{path}?resolved=true"), DEVELOPER, &JSON, "{}");
+    let resolved = forge.send_json("PUT", &format!("{path}?resolved=true"), DEVELOPER, "{}");
     assert_eq!(resolved.json()["notes"][0]["resolved"], true, "{}", resolved.text());
     assert_eq!(resolved.json()["notes"][1]["system"], true);
     let note = format!("{path}/notes/{}", reply.json()["id"]);
@@ -124,8 +113,7 @@ fn access_levels_come_with_an_import_and_hide_a_public_projects_code() {
         let mut record = json!({"kind": "project", "id": PUBLIC, "path_with_namespace": "acme/open",
             "visibility": "public"});
         record.as_object_mut().expect("an object").extend(levels.as_object().expect("an object").clone());
-        let imported = forge.send("POST", "/api/v4/import/directory", ADMIN, record.to_string());
-        assert_eq!(imported.json()["failed"], 0, "{}", imported.text());
+        forge.import(record.to_string());
         let list = format!("/api/v4/projects/{PUBLIC}/merge_requests/1/discussions");
         let refs = format!("/api/v4/projects/{PUBLIC}/repository.git/info/refs");
         [list, refs].map(|path| forge.get(&path, token).status)
@@ -193,7 +181,7 @@ fn internal_notes_of_a_public_project_are_for_reporters() {
         let made = forge.send_with("POST", &notes, DEVELOPER, &form_type, form);
         assert_eq!((made.status, &made.json()["internal"]), (201, &json!(form != "body=open")), "{}", made.text());
     }
-    let refused = forge.send_with("POST", &notes, GUEST, &JSON, json!({"body": "x", "internal": true}).to_string());
+    let refused = forge.send_json("POST", &notes, GUEST, json!({"body": "x", "internal": true}).to_string());
     assert_eq!(refused.status, 403, "{}", refused.text());
     for (token, count) in [("", 1), (OUTSIDER, 1), (GUEST, 1), (DEVELOPER, 3), (ADMIN, 3)] {
         for list in [&notes, &format!("{path}/discussions")] {

@@ -1,19 +1,9 @@
 //! One area is replaced while another one serves.
 
-use super::Forge;
-use hexad_tests::forge::{ADMIN, DEVELOPER};
-use hexad_tests::server::root;
+use super::*;
+use hexad_tests::operator::variant;
 use hexad_tests::wait::{SOON, wait_until};
-use serde_json::json;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// The built component with a custom section, which changes its digest and nothing else.
-fn marked(area: &str, mark: u8) -> Vec<u8> {
-    let mut wasm = std::fs::read(root().join(format!("dist/{area}.wasm"))).expect("a built component");
-    // A custom section: its id, its length, the length of its name, its name, its content.
-    wasm.extend([0, 6, 4, b'm', b'a', b'r', b'k', mark]);
-    wasm
-}
 
 /// Requests `path` until `stop` is set. A number in the query keeps answers out of the response cache.
 fn keep_requesting(forge: &Forge, path: &str, expected: &[u8], stop: &AtomicBool, answered: &AtomicU64) {
@@ -29,7 +19,7 @@ fn keep_requesting(forge: &Forge, path: &str, expected: &[u8], stop: &AtomicBool
 fn namespaces_and_experiments_are_replaced_while_both_serve() {
     let forge = Forge::seeded();
     let settings = r#"{"kind":"setting","name":"operator_group","value":"acme"}"#;
-    assert_eq!(forge.send("POST", "/api/v4/import/directory", ADMIN, settings).status, 200);
+    forge.import(settings);
     let definition = r#"{"kind":"experiment","name":"sign_up","milestone":"16.2"}"#;
     assert_eq!(forge.send("POST", "/api/v4/import/experiments", ADMIN, definition).status, 200);
     let paths = ["/api/v4/namespaces", "/api/v4/experiments"];
@@ -54,7 +44,7 @@ fn namespaces_and_experiments_are_replaced_while_both_serve() {
         };
         wait_for_answers();
         for (area, mark) in [("namespaces", 1), ("experiments", 1), ("namespaces", 2), ("experiments", 2)] {
-            let wasm = marked(area, mark);
+            let wasm = variant(area, mark);
             let before = answered.iter().map(|count| count.load(Ordering::Relaxed)).sum::<u64>();
             let swapped = operator.swap(area, &wasm);
             assert_eq!(swapped.status, 200, "{area}: {}", swapped.text());

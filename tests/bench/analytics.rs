@@ -3,12 +3,9 @@
 
 use crate::hello::Child;
 use crate::load::{Load, Request, each_once};
-use crate::proxy;
-use crate::table::Table;
-use hexad_tests::forge::{self, ADMIN, DEVELOPER, PUBLIC};
-use hexad_tests::server::Server;
-use serde_json::{Value, json};
-use std::path::Path;
+use crate::*;
+use hexad_tests::forge::ADMIN;
+use serde_json::json;
 
 /// How often each server is measured. The servers take turns.
 const ROUNDS: usize = 5;
@@ -22,10 +19,7 @@ pub fn answer(size: usize) -> String {
     )
 }
 
-fn post(path: String, header: (&'static str, &str), body: &str) -> Request {
-    let headers = vec![(header.0, header.1.to_owned()), ("content-type", "application/json".into())];
-    Request { method: "POST", path, headers, body: body.into() }
-}
+const JSON: (&str, &str) = ("content-type", "application/json");
 
 const QUERY: &str = r#"{"query":{"measures":["TrackedEvents.count"]},"queryType":"multi"}"#;
 
@@ -33,7 +27,7 @@ const QUERY: &str = r#"{"query":{"measures":["TrackedEvents.count"]},"queryType"
 pub fn start(data: &Path) -> Server {
     let server = Server::start_with(data, &[("analytics_upstream", "http://127.0.0.1:*")]);
     forge::seed(&server);
-    administer(&server, "POST", "features/product_analytics_features", &json!({"value": true}));
+    server.send("POST", "features/product_analytics_features", ADMIN, r#"{"value":true}"#).expect(201);
     server
 }
 
@@ -43,13 +37,9 @@ pub fn query(server: &Server, engine: &Child, size: &str) -> Request {
         "analytics_api_base_url": format!("{}/{size}/", engine.url),
         "analytics_api_key": "a key of the benchmark",
     });
-    administer(server, "PUT", "application/settings", &settings);
-    post(format!("/api/v4/projects/{PUBLIC}/product_analytics/request/load"), ("private-token", DEVELOPER), QUERY)
-}
-
-fn administer(server: &Server, method: &'static str, path: &str, body: &Value) {
-    let request = post(format!("/api/v4/{path}"), ("private-token", ADMIN), &body.to_string());
-    each_once(&server.url, vec![Request { method, ..request }], 1);
+    server.send("PUT", "application/settings", ADMIN, settings.to_string()).expect(200);
+    let path = format!("/api/v4/projects/{PUBLIC}/product_analytics/request/load");
+    Request::of("POST", path, &[("private-token", DEVELOPER), JSON], QUERY)
 }
 
 /// Requests one after the other: to the engine, through a native proxy, and through hexad.
@@ -63,7 +53,8 @@ pub fn run(engine: &Child, hello: &Load) {
     let mut beside_proxy = Vec::new();
     for (name, size, count) in [("2 kB", "small", 1000), ("5 MB", "large", 100)] {
         eprintln!("product analytics, {name}…");
-        let direct = post(format!("/{size}/cubejs-api/v1/load"), ("authorization", "none"), QUERY);
+        let direct =
+            Request::of("POST", format!("/{size}/cubejs-api/v1/load"), &[("authorization", "none"), JSON], QUERY);
         let through = query(&server, engine, size);
         let ways = [(&engine.url, &direct), (&proxy.url, &direct), (&server.url, &through)];
         let measure = |count| ways.map(|(url, request)| each_once(url, vec![request.clone(); count], 1));

@@ -1,16 +1,10 @@
 //! The cost of a call of a component: of the smallest guest, in this host and in `wasmtime serve`, and of a guest that
 //! reads the store. Also the latency below the maximum rate.
 
-use hexad_tests::forge::{self, ADMIN, DEVELOPER};
-use hexad_tests::server::Server;
-use std::path::Path;
-
-use crate::component::{
-    Wasmtime, guest, guest_0_2, guest_by_value, hexad, hexad_0_2, hexad_by_value, uncached_manifest,
-};
-use crate::load::{self, Load, Request};
-use crate::table::Table;
-use crate::{Bench, get};
+use crate::component::{Wasmtime, guest, guest_0_2, guest_by_value, hexad, hexad_0_2, hexad_by_value};
+use crate::load::{Load, Request};
+use crate::*;
+use hexad_tests::forge::ADMIN;
 
 /// Whether the host caches responses, by the names of rows.
 const MODES: [(&str, bool); 2] = [("each answered by the component", false), ("answers cached", true)];
@@ -85,15 +79,11 @@ pub fn experiments(bench: &Bench) {
 
 /// Makes an experiment. Returns the request for the list.
 pub fn list_of_experiments(server: &Server) -> Request {
-    let import = |owner: &str, body: &str| Request {
-        method: "POST",
-        path: format!("/api/v4/import/{owner}"),
-        headers: vec![("private-token", ADMIN.into())],
-        body: body.into(),
-    };
     let team = r#"{"kind":"setting","name":"operator_group","value":"acme"}"#;
     let definition = r#"{"kind":"experiment","name":"sign_up_experiment_percentage","milestone":"16.2"}"#;
-    load::each_once(&server.url, vec![import("directory", team), import("experiments", definition)], 1);
+    for (owner, record) in [("directory", team), ("experiments", definition)] {
+        server.send("POST", &format!("import/{owner}"), ADMIN, record).expect(200);
+    }
     get("/api/v4/experiments", &[("private-token", DEVELOPER)])
 }
 

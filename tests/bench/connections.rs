@@ -1,19 +1,14 @@
 //! Clients that hold connections: idle clients, and clients that do not read their answers.
 
+use crate::component::hello_manifest;
+use crate::load::Load;
+use crate::registry::Registry;
+use crate::*;
+use hexad_tests::server;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
-
 use tokio::net::TcpSocket;
 use tokio::runtime::Runtime;
-
-use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
-use hexad_tests::package;
-use hexad_tests::server::{self, Server};
-
-use crate::component::{hello_manifest, uncached_manifest};
-use crate::load::{self, Load, Request};
-use crate::{Bench, get};
 
 /// Idle connections, each after one answer, and their addresses. If the server may open few files, one address may not
 /// have all connections.
@@ -109,23 +104,17 @@ fn slow_readers() {
     let data = tempfile::tempdir().expect("a temporary folder");
     let server = start(&uncached_manifest(data.path()), data.path());
     forge::seed(&server);
-    let base = format!("/api/v4/projects/{PUBLIC}/packages/npm");
-    let publish = Request {
-        method: "PUT",
-        path: format!("{base}/big"),
-        headers: vec![("authorization", format!("Bearer {DEVELOPER}")), ("content-type", "application/json".into())],
-        body: package::document("big", "1.0.0", "latest", &package::tarball("big", "1.0.0", 5 * MB, 1)),
-    };
-    load::each_once(&server.url, vec![publish], 1);
-    let metadata = get(&format!("{base}/big"), &[]);
+    let registry = Registry::of(&server);
+    load::each_once(&server.url, vec![registry.put("big", "1.0.0", 5 * MB, 1)], 1);
+    let (metadata, tarball) = (registry.get("big", &[]), registry.get("big/-/big-1.0.0.tgz", &[]).path);
     let quiet = Load::run(&server.url, &metadata);
     let before = server.memory().0;
-    let stalled: Vec<TcpStream> = (0..STALLED).map(|_| send(&server, &format!("{base}/big/-/big-1.0.0.tgz"))).collect();
+    let stalled: Vec<TcpStream> = (0..STALLED).map(|_| send(&server, &tarball)).collect();
     let attacked = Load::run(&server.url, &metadata);
     let memory = server.memory().0.saturating_sub(before) as f64 / MB as f64;
     let count = stalled.len();
     drop(stalled);
-    let streams = unread_streams(&server, &format!("{base}/big/-/big-1.0.0.tgz"), 100);
+    let streams = unread_streams(&server, &tarball, 100);
     let by_streams = Load::run(&server.url, &metadata);
     drop(streams);
     println!("Metadata for 16 connections, while others take nothing of a tarball of 5 MB");

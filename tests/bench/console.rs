@@ -2,13 +2,9 @@
 //! same package.
 
 use crate::load::Load;
-use crate::table::Table;
-use crate::{Bench, get};
+use crate::*;
 use hexad_tests::browser::{self, Browser, Options};
-use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
 use hexad_tests::http::console_session;
-use hexad_tests::package;
-use hexad_tests::server::Server;
 use hexad_tests::verdaccio::{self, Verdaccio};
 use std::fmt;
 

@@ -1,13 +1,13 @@
 //! The reference: a native hyper server with a fixed answer, in a process of its own. Below `/small/`
 //! and `/large/` it answers as an analytics engine.
 
+use crate::*;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
 
 /// The argument that turns this program into the reference server.
 pub const FLAG: &str = "--serve-hello";

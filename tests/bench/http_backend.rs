@@ -2,10 +2,9 @@
 //! own. Bodies are streamed in both directions.
 
 use crate::hello::Child;
+use crate::*;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
-use std::process::{Command, Stdio};
 
 /// The argument that turns this program into the server; the folder of its repositories follows.
 pub const FLAG: &str = "--serve-git";

@@ -1,13 +1,14 @@
 //! The client: a number of connections, each with one request in flight. In a closed loop, a connection sends the next
 //! request after the answer to the last one. At a steady rate, it sends at fixed times.
 
+use crate::*;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const CONNECTIONS: usize = 16;
 /// The number of connections when requests must not wait for one another.
@@ -27,6 +28,18 @@ pub struct Request {
     pub path: String,
     pub headers: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
+}
+
+impl Request {
+    pub fn of(
+        method: &'static str,
+        path: impl Into<String>,
+        headers: &[(&'static str, &str)],
+        body: impl Into<Vec<u8>>,
+    ) -> Self {
+        let headers = headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        Self { method, path: path.into(), headers, body: body.into() }
+    }
 }
 
 /// One request of a connection.

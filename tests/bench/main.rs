@@ -25,8 +25,16 @@ mod swap;
 mod table;
 mod training;
 
+use crate::component::uncached_manifest;
+use crate::table::Table;
+use hexad_tests::forge::{DEVELOPER, PUBLIC};
+use hexad_tests::server::Server;
+use hexad_tests::{forge, package};
 use load::{Load, Request};
 use selection::Selection;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
 
 /// The context of every group of rows.
 struct Bench {
@@ -76,6 +84,5 @@ fn main() {
 }
 
 fn get(path: &str, headers: &[(&'static str, &str)]) -> Request {
-    let headers = headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-    Request { method: "GET", path: path.into(), headers, body: Vec::new() }
+    Request::of("GET", path, headers, "")
 }

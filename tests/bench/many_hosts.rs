@@ -3,16 +3,11 @@
 mod imports;
 mod scaling;
 
-use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
-use hexad_tests::package;
+use crate::load::{Load, Request};
+use crate::registry::Registry;
+use crate::*;
 use hexad_tests::postgres::{self, Postgres};
-use hexad_tests::server::{self, Server};
-use std::path::Path;
-
-use crate::component::uncached_manifest;
-use crate::load::{self, Load, Request};
-use crate::table::Table;
-use crate::{Bench, get};
+use hexad_tests::server;
 
 const GROUP: &str = "postgres";
 
@@ -68,7 +63,7 @@ impl Work {
         let urls = [first.url.as_str(), second.url.as_str()];
         match self {
             Work::Reads { connections, .. } => {
-                let request = get(&format!("{}/package-0", registry()), &[]);
+                let request = metadata();
                 for url in urls {
                     load::each_once(url, vec![publish(0)], 1);
                 }
@@ -126,16 +121,11 @@ fn host_of(manifest: &Path, data: &Path, options: &[&str]) -> Server {
     Server::spawn(command, data)
 }
 
-fn registry() -> String {
-    format!("/api/v4/projects/{PUBLIC}/packages/npm")
+fn publish(serial: u64) -> Request {
+    Registry::at("").put(&format!("package-{serial}"), "1.0.0", 100_000, serial)
 }
 
-fn publish(serial: u64) -> Request {
-    let (name, version) = (format!("package-{serial}"), "1.0.0");
-    Request {
-        method: "PUT",
-        path: format!("{}/{name}", registry()),
-        headers: vec![("authorization", format!("Bearer {DEVELOPER}")), ("content-type", "application/json".into())],
-        body: package::document(&name, version, "latest", &package::tarball(&name, version, 100_000, serial)),
-    }
+/// A request for the metadata of the first package.
+fn metadata() -> Request {
+    Registry::at("").get("package-0", &[])
 }

@@ -143,8 +143,7 @@ fn comparison(query: String, condition: &str, page: u64) -> Comparison {
 }
 
 fn request(path: &str) -> Request {
-    let headers = vec![("private-token", BOOTSTRAP_TOKEN.to_owned())];
-    Request { method: "GET", path: path.to_owned(), headers, body: Vec::new() }
+    Request::of("GET", path, &[("private-token", BOOTSTRAP_TOKEN)], "")
 }
 
 /// Requests each path once, one after the other on one connection.

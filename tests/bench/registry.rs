@@ -1,12 +1,7 @@
 //! The registry, beside verdaccio.
 
-use crate::Bench;
-use crate::component;
-use crate::load::{self, Load, Request};
-use crate::table::Table;
-use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
-use hexad_tests::package;
-use hexad_tests::server::Server;
+use crate::load::{Load, Request};
+use crate::*;
 use hexad_tests::verdaccio::{self, Verdaccio};
 
 const KB: usize = 1000;
@@ -45,29 +40,22 @@ pub struct Registry {
 impl Registry {
     /// Of a server with the small forge.
     pub fn of(server: &Server) -> Self {
-        let base = format!("/api/v4/projects/{PUBLIC}/packages/npm");
-        Self { url: server.url.clone(), base, token: DEVELOPER.into() }
+        Self::at(&server.url)
+    }
+
+    pub fn at(url: &str) -> Self {
+        Self { url: url.to_owned(), base: format!("/api/v4/projects/{PUBLIC}/packages/npm"), token: DEVELOPER.into() }
     }
 
     pub fn put(&self, name: &str, version: &str, size: usize, seed: u64) -> Request {
-        Request {
-            method: "PUT",
-            path: format!("{}/{name}", self.base),
-            headers: vec![
-                ("authorization", format!("Bearer {}", self.token)),
-                ("content-type", "application/json".into()),
-            ],
-            body: package::document(name, version, "latest", &package::tarball(name, version, size, seed)),
-        }
+        let token = format!("Bearer {}", self.token);
+        let headers = [("authorization", token.as_str()), ("content-type", "application/json")];
+        let body = package::document(name, version, "latest", &package::tarball(name, version, size, seed));
+        Request::of("PUT", format!("{}/{name}", self.base), &headers, body)
     }
 
-    fn get(&self, path: &str, headers: &[(&'static str, &str)]) -> Request {
-        Request {
-            method: "GET",
-            path: format!("{}/{path}", self.base),
-            headers: headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect(),
-            body: Vec::new(),
-        }
+    pub fn get(&self, path: &str, headers: &[(&'static str, &str)]) -> Request {
+        get(&format!("{}/{path}", self.base), headers)
     }
 
     /// Publishes the packages that are read later, one after the other, because a peer may not accept many at once.
@@ -133,7 +121,7 @@ pub fn run(bench: &Bench) {
         return;
     }
     let data = tempfile::tempdir().expect("a temporary folder");
-    let mut server = Server::start_manifest(&component::uncached_manifest(data.path()), data.path(), &[]);
+    let mut server = Server::start_manifest(&uncached_manifest(data.path()), data.path(), &[]);
     forge::seed(&server);
     let peer = Verdaccio::start(verdaccio::ALONE);
     let mut ours = Registry::of(&server);
@@ -182,7 +170,7 @@ pub fn run(bench: &Bench) {
         let mut table = Table::new("Requests for 2,000 packages, half of them 304, 16 connections", hello_load);
         let peer = theirs.as_ref().map(mix);
         table.row("answers cached", &mix(&ours), peer.as_ref());
-        server = Server::start_manifest(&component::uncached_manifest(data.path()), &server.kill(), &[]);
+        server = Server::start_manifest(&uncached_manifest(data.path()), &server.kill(), &[]);
         ours.url.clone_from(&server.url);
         table.row("each answered by the component", &mix(&ours), peer.as_ref());
         table.print();

@@ -1,15 +1,11 @@
 //! Repositories by git: clones, fetches and pushes, beside `git http-backend` on the same repository.
 
-use crate::{http_backend, suggestions};
-use hexad_tests::forge::{self, INTERNAL, MAINTAINER, PRIVATE};
+use crate::*;
+use hexad_tests::forge::{INTERNAL, MAINTAINER, PRIVATE};
 use hexad_tests::repository::{Repository, git};
-use hexad_tests::server::Server;
-use hexad_tests::suggestions::import_git;
+use hexad_tests::suggestions::import_repository;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Instant;
 
 /// The large repository's commits, and the incompressible bytes of the file that each adds.
 const LARGE_COMMITS: u64 = 4_000;
@@ -68,21 +64,17 @@ fn row(name: &str, times: usize, remotes: &mut [Remote; 2], mut measure: impl Fn
 /// A history whose size is that of its files: 1 GiB.
 fn large() -> Repository {
     let repository = Repository::empty();
-    let mut command = Command::new("git");
-    let command = command.args(["fast-import", "--quiet"]).current_dir(repository.path()).stdin(Stdio::piped());
-    let mut fast_import = command.spawn().expect("the benchmark needs the program `git`");
-    let mut stream = fast_import.stdin.take().expect("piped");
     let mut rng = fastrand::Rng::with_seed(1);
-    for number in 0..LARGE_COMMITS {
-        let mut contents = vec![0; LARGE_FILE];
-        rng.fill(&mut contents);
-        let mut head = format!("commit refs/heads/main\ncommitter A <a@x> {} +0000\n", 1_700_000_000 + number);
-        let _ = write!(head, "data 1\nx\nM 100644 inline {}/{}\ndata {LARGE_FILE}\n", number / 100, number % 100);
-        stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&contents)).expect("git reads");
-        stream.write_all(b"\n").expect("git reads");
-    }
-    drop(stream);
-    assert!(fast_import.wait().expect("git ends").success());
+    repository.fast_import(|git| {
+        for number in 0..LARGE_COMMITS {
+            let mut contents = vec![0; LARGE_FILE];
+            rng.fill(&mut contents);
+            let mut head = format!("commit refs/heads/main\ncommitter A <a@x> {} +0000\n", 1_700_000_000 + number);
+            let _ = write!(head, "data 1\nx\nM 100644 inline {}/{}\ndata {LARGE_FILE}\n", number / 100, number % 100);
+            git.write_all(&[head.as_bytes(), &contents, b"\n"].concat())?;
+        }
+        Ok(())
+    });
     repository
 }
 
@@ -93,11 +85,6 @@ fn bare(folder: &Path, name: &str, repository: &Repository) {
     assert!(cloned.status.success(), "{}", String::from_utf8_lossy(&cloned.stderr));
     // git maintains a repository after some pushes, which would disturb the measurement.
     git(&folder.join(name), &["config", "receive.autogc", "false"]);
-}
-
-fn import(server: &Server, project: u64, repository: &Repository) {
-    let output = import_git(server, project, repository.path(), &[]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Adds commits of one changed file each.
@@ -113,11 +100,7 @@ fn commit_more(repository: &Repository, round: usize) {
         let contents = suggestions::contents(number as u64, round as u64);
         let _ = write!(stream, "M 100644 inline {path}\ndata {}\n{contents}\n", contents.len());
     }
-    let mut command = Command::new("git");
-    let command = command.args(["fast-import", "--quiet", "--force"]).current_dir(repository.path());
-    let mut fast_import = command.stdin(Stdio::piped()).spawn().expect("git runs");
-    fast_import.stdin.take().expect("piped").write_all(stream.as_bytes()).expect("git reads");
-    assert!(fast_import.wait().expect("git ends").success());
+    repository.fast_import(|git| git.write_all(stream.as_bytes()));
     repository.git(&["symbolic-ref", "HEAD", "refs/heads/pushed"]);
 }
 
@@ -130,7 +113,7 @@ pub fn run() {
     let data = tempfile::tempdir().expect("a temporary folder");
     let server = Server::start(data.path());
     forge::seed(&server);
-    import(&server, PRIVATE, &repository);
+    import_repository(&server, PRIVATE, &repository, &[]);
     let backend = http_backend::start(gits.path());
     let remotes = |server: &Server, project: u64, name: &str| {
         let ours = format!("{}/api/v4/projects/{project}/repository.git", server.url);
@@ -156,7 +139,7 @@ pub fn run() {
 
     let repository = large();
     bare(gits.path(), "large.git", &repository);
-    import(&server, INTERNAL, &repository);
+    import_repository(&server, INTERNAL, &repository, &[]);
     drop(repository);
     // A new process, without the memory of the import.
     server.stop();

@@ -6,10 +6,10 @@
 
 use hexad_tests::forge::{self, ADMIN, DEVELOPER, MAINTAINER, PUBLIC};
 use hexad_tests::http::agent;
-use hexad_tests::operator::Operator;
+use hexad_tests::operator::{Operator, variant};
 use hexad_tests::package::tarball;
 use hexad_tests::registry::Registry;
-use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, program, root};
+use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, program};
 use hexad_tests::wait::pause;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -213,11 +213,7 @@ fn import(server: &Server, number: u64, counts: &Counts) {
 /// Swaps a component to another build. Two builds, which differ in a custom section, take turns.
 fn swap(server: &Server, number: u64, counts: &Counts) {
     let component = ["package-registry", "namespaces", "issue-statistics"][number as usize % 3];
-    let path = root().join(format!("dist/{component}.wasm"));
-    let mut wasm = std::fs::read(path).expect("a component; `make components` builds it");
-    wasm.extend([0, 7, 5, b'b', b'u', b'i', b'l', b'd', (number / 3 % 2) as u8]);
-    let answer = Operator::of(server).swap(component, &wasm);
-    assert_eq!(answer.status, 200, "{}", answer.text());
+    Operator::of(server).swap(component, &variant(component, (number / 3 % 2) as u8)).expect(200);
     counts.swaps.fetch_add(1, Ordering::Relaxed);
 }
 

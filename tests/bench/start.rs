@@ -1,10 +1,6 @@
 //! How long a start takes, and the memory of an idle host.
 
-use std::time::Instant;
-
-use hexad_tests::server::Server;
-
-use crate::{Bench, get, load};
+use crate::*;
 
 const STARTS: usize = 5;
 

@@ -1,14 +1,12 @@
 //! Suggestions applied to a large repository, beside git making the same commits locally.
 
-use crate::load::{self, Load, Request};
-use hexad_tests::forge::{self, DEVELOPER, PRIVATE};
+use crate::load::{Load, Request};
+use crate::*;
+use hexad_tests::forge::PRIVATE;
 use hexad_tests::repository::Repository;
-use hexad_tests::server::Server;
-use hexad_tests::suggestions::{Suggestions, import_git};
+use hexad_tests::suggestions::{Suggestions, import_repository};
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::process::{Command, Stdio};
-use std::time::Instant;
 
 const FOLDERS: u64 = 5_000;
 const FILES: u64 = 10;
@@ -37,12 +35,6 @@ pub fn contents(file: u64, version: u64) -> String {
 /// `branches` branches are at the last commit.
 pub fn repository(branches: u64) -> Repository {
     let repository = Repository::empty();
-    let mut fast_import = Command::new("git")
-        .args(["fast-import", "--quiet"])
-        .current_dir(repository.path())
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("the benchmark needs the program `git`");
     let mut stream = String::new();
     let mut commit = |number: u64, files: &mut dyn Iterator<Item = u64>| {
         let _ = write!(
@@ -71,8 +63,7 @@ pub fn repository(branches: u64) -> Repository {
     for branch in 0..branches {
         let _ = write!(stream, "reset refs/heads/topic-{branch}\nfrom :{COMMITS}\n");
     }
-    fast_import.stdin.take().expect("piped").write_all(stream.as_bytes()).expect("git reads");
-    assert!(fast_import.wait().expect("git ends").success());
+    repository.fast_import(|git| git.write_all(stream.as_bytes()));
     repository
 }
 
@@ -85,9 +76,7 @@ pub fn run() {
     println!("Suggestions, on 50,000 files in 5,000 folders with 10,000 commits");
 
     eprintln!("import-git…");
-    let output = import_git(&server, PRIVATE, repository.path(), &[]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = import_repository(&server, PRIVATE, &repository, &[]);
     println!("  import-git: {}", said.lines().next().unwrap_or_default());
 
     eprintln!("commenting on {BRANCHES} branches…");
@@ -97,12 +86,7 @@ pub fn run() {
         .map(|branch| {
             client.import_merge_request(1 + branch, &format!("topic-{branch}"));
             let id = client.suggest(1 + branch, &head, &edited(branch), LINE, "suggested").expect("an answer");
-            Request {
-                method: "PUT",
-                path: format!("/api/v4/suggestions/{id}/apply"),
-                headers: vec![("private-token", DEVELOPER.into())],
-                body: Vec::new(),
-            }
+            Request::of("PUT", format!("/api/v4/suggestions/{id}/apply"), &[("private-token", DEVELOPER)], "")
         })
         .collect();
     eprintln!("applying…");
@@ -124,12 +108,8 @@ fn discussions(server: &Server, client: &Suggestions, head: &str) -> Load {
         let line = (comment + 1) * LARGE_LINES / (COMMENTS + 1);
         client.comment(iid, head, LARGE, line, &body).expect("an answer");
     }
-    let request = Request {
-        method: "GET",
-        path: format!("/api/v4/projects/{PRIVATE}/merge_requests/{iid}/discussions"),
-        headers: vec![("private-token", DEVELOPER.into())],
-        body: Vec::new(),
-    };
+    let path = format!("/api/v4/projects/{PRIVATE}/merge_requests/{iid}/discussions");
+    let request = get(&path, &[("private-token", DEVELOPER)]);
     load::each_once(&server.url, vec![request; 100], 1)
 }
 

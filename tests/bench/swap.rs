@@ -1,12 +1,9 @@
 //! Swaps under load, and memory and descriptors after a thousand of them.
 
-use std::path::{Path, PathBuf};
-
-use hexad_tests::operator::Operator;
-use hexad_tests::server::Server;
-
 use crate::load::Load;
-use crate::{Bench, component, get};
+use crate::*;
+use hexad_tests::operator::{Operator, variant};
+use std::path::PathBuf;
 
 const UNDER_LOAD: usize = 100;
 const MANY: usize = 1000;
@@ -57,15 +54,12 @@ fn many(server: &Server, builds: &[PathBuf], count: usize) {
 
 fn swap(server: &Server, build: &Path) {
     let wasm = std::fs::read(build).expect("a build");
-    let answer = Operator::of(server).swap("hello", &wasm);
-    assert_eq!(answer.status, 200, "{}", answer.text());
+    Operator::of(server).swap("hello", &wasm).expect(200);
 }
 
-/// The smallest component in another build: with an empty custom section of its own.
+/// The smallest component in another build.
 fn build(folder: &Path, number: u8) -> PathBuf {
-    let mut wasm = std::fs::read(component::guest()).expect("the guest; `make fixtures` builds it");
-    // A custom section: its id, its length, its name with the length.
-    wasm.extend([0, 7, 5, b'b', b'u', b'i', b'l', b'd', number]);
+    let wasm = variant("fixtures/hello", number);
     let path = folder.join(format!("build-{number}.wasm"));
     std::fs::write(&path, wasm).expect("a file");
     path

@@ -1,17 +1,13 @@
 //! `make profile`: the workload of the instrumented program, which counts for the compiler how often each part runs. It
 //! consists of this benchmark's rows of calls, the registry, lists and analytics, over both stores.
 
-use hexad_tests::forge;
-use hexad_tests::postgres::{self, Postgres};
-use hexad_tests::server::{self, Server};
-use std::path::Path;
-
-use crate::analytics;
 use crate::calls::list_of_experiments;
-use crate::component::{hexad, hexad_0_2, uncached_manifest};
-use crate::load::{self, Load};
+use crate::component::{hexad, hexad_0_2};
+use crate::load::Load;
 use crate::registry::Registry;
-use crate::{get, hello};
+use crate::*;
+use hexad_tests::postgres::{self, Postgres};
+use hexad_tests::server;
 
 pub const FLAG: &str = "--train";
 

@@ -1,15 +1,11 @@
 //! Programs that unpack packages find the same files in each archive that the registry accepts.
 
-use super::{Machine, are_enabled};
+use super::*;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use hexad_tests::forge::{self, MAINTAINER, PUBLIC};
 use hexad_tests::registry::Registry;
-use hexad_tests::server::Server;
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::path::Path;
-use std::process::Command;
 use tar::{EntryType, Header};
 
 /// Unpacks the file that is its first argument into the folder that is the second, with npm's own program.
@@ -124,12 +120,8 @@ fn variants(hidden: &[u8]) -> Vec<Variant> {
 
 #[test]
 fn programs_unpack_an_accepted_archive_alike() {
-    if !are_enabled() {
-        return;
-    }
+    let Some(server) = server() else { return };
     let machine = Machine::new();
-    let server = Server::start(&machine.folder("data"));
-    forge::seed(&server);
     let registry = Registry::new(&server, PUBLIC, MAINTAINER);
     let has_bsdtar = Command::new("bsdtar").arg("--version").output().is_ok();
     let npm = Command::new("sh").args(["-c", "command -v npm"]).output().expect("a shell").stdout;

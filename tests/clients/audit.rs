@@ -3,22 +3,13 @@
 //! yarn classic is left out: it sends audits to an address of its own.
 
 use super::bun::Bun;
-use super::npm::Npm;
-use super::pnpm::Pnpm;
-use super::workflow::{Client, application, package};
 use super::yarn::Berry;
-use super::{Machine, ProgramOutput, are_enabled, seeded_server};
-use hexad_tests::forge::{DEVELOPER, MAINTAINER, PUBLIC};
+use super::*;
 use hexad_tests::upstream::{self, Upstream};
-use serde_json::json;
 use std::io::Write as _;
-use std::path::Path;
 
 /// The title of the advisory.
 const TITLE: &str = "Runs what it reads";
-
-/// A client's command in the folder of an application.
-type Audit = fn(&Machine, &Path) -> ProgramOutput;
 
 /// A registry with the packages of the one at `address`, and an advisory about one of them.
 fn with_advisory(address: String) -> Upstream {
@@ -49,12 +40,10 @@ fn audits(registry: &Upstream) -> usize {
 
 /// Audits three applications: with packages of this registry, of the registry behind, and of both. `nothing` is the
 /// client's text if it knows no advisory.
-fn audit_everywhere(client: &dyn Client, audit: Audit, nothing: &str) {
-    if !are_enabled() {
-        return;
-    }
+fn audit_everywhere(client: &dyn Client, command: &[&str], nothing: &str) {
+    let Some(there) = server() else { return };
+    let audit = |machine: &Machine, folder: &Path| client.run(machine, folder, command);
     let machine = Machine::new();
-    let (there, _there_data) = seeded_server(&[]);
     let registry = format!("{}/api/v4/projects/{PUBLIC}/packages/npm", there.url);
     client.sign_in(&machine, &format!("{registry}/"), MAINTAINER);
     client.publish(&machine, &package(&machine, "public-lib", "1.0.0", "")).ok();
@@ -64,7 +53,7 @@ fn audit_everywhere(client: &dyn Client, audit: Audit, nothing: &str) {
     assert!(printed.contains(nothing), "{printed}");
 
     let behind = with_advisory(registry);
-    let (here, _here_data) = seeded_server(&[("registry_forward_url", &behind.url)]);
+    let here = forge::server(&[("registry_forward_url", &behind.url)]);
     client.sign_in(&machine, &format!("{}/api/v4/projects/{PUBLIC}/packages/npm/", here.url), DEVELOPER);
     client.publish(&machine, &package(&machine, "own-lib", "1.0.0", "")).ok();
     client.sign_in(&machine, &format!("{}/api/v4/groups/acme/-/packages/npm/", here.url), DEVELOPER);
@@ -81,32 +70,10 @@ fn audit_everywhere(client: &dyn Client, audit: Audit, nothing: &str) {
     assert_eq!(audits(&behind), before);
 }
 
-#[test]
-fn npm_audits() {
-    let audit: Audit = |machine, folder| Npm::OnPath.run(machine, folder, &["audit"]);
-    audit_everywhere(&Npm::OnPath, audit, "found 0 vulnerabilities");
-}
-
-#[test]
-fn npm_10_audits() {
-    let audit: Audit = |machine, folder| Npm::Ten.run(machine, folder, &["audit"]);
-    audit_everywhere(&Npm::Ten, audit, "found 0 vulnerabilities");
-}
-
-#[test]
-fn pnpm_audits() {
-    let audit: Audit = |machine, folder| Pnpm.run(machine, folder, &["audit"]);
-    audit_everywhere(&Pnpm, audit, "No known vulnerabilities found");
-}
-
-#[test]
-fn yarn_berry_audits() {
-    let audit: Audit = |machine, folder| Berry.run(machine, folder, &["npm", "audit"]);
-    audit_everywhere(&Berry, audit, "No audit suggestions");
-}
-
-#[test]
-fn bun_audits() {
-    let audit: Audit = |machine, folder| Bun.run(machine, folder, &["audit"]);
-    audit_everywhere(&Bun, audit, "No vulnerabilities found");
+tests_of! {
+    npm_audits: audit_everywhere(&Npm::OnPath, &["audit"], "found 0 vulnerabilities");
+    npm_10_audits: audit_everywhere(&Npm::Ten, &["audit"], "found 0 vulnerabilities");
+    pnpm_audits: audit_everywhere(&Pnpm, &["audit"], "No known vulnerabilities found");
+    yarn_berry_audits: audit_everywhere(&Berry, &["npm", "audit"], "No audit suggestions");
+    bun_audits: audit_everywhere(&Bun, &["audit"], "No vulnerabilities found");
 }

@@ -1,12 +1,7 @@
 //! The output and actions of clients whose token is refused. They read the challenges of a 401.
 
 use super::bun::Bun;
-use super::npm::Npm;
-use super::pnpm::Pnpm;
-use super::workflow::Client;
-use super::{Machine, are_enabled, seeded_server};
-use hexad_tests::forge::{DEVELOPER, PRIVATE};
-use hexad_tests::server::Server;
+use super::*;
 
 const UNKNOWN: &str = "glpat-unknown-0000000000000001";
 
@@ -16,10 +11,7 @@ fn registry(server: &Server) -> String {
 
 #[test]
 fn package_managers_say_that_a_token_is_refused() {
-    if !are_enabled() {
-        return;
-    }
-    let (server, _data) = seeded_server(&[]);
+    let Some(server) = server() else { return };
     let machine = Machine::new();
     let folder = machine.folder("here");
     Npm::OnPath.sign_in(&machine, &registry(&server), UNKNOWN);
@@ -36,10 +28,7 @@ fn package_managers_say_that_a_token_is_refused() {
 
 #[test]
 fn curl_signs_in_to_git_by_the_scheme_that_it_knows() {
-    if !are_enabled() {
-        return;
-    }
-    let (server, _data) = seeded_server(&[]);
+    let Some(server) = server() else { return };
     let machine = Machine::new();
     let status = |path: &str, token: &str| {
         let (url, user) = (format!("{}/{path}", server.url), format!("any:{token}"));

@@ -1,14 +1,11 @@
 //! A real analytics engine as the upstream of product analytics, and the engine's own client.
 
-use super::{Machine, are_enabled};
-use hexad_tests::forge::{self, ADMIN, DEVELOPER};
+use super::*;
+use hexad_tests::forge::ADMIN;
 use hexad_tests::http::agent;
-use hexad_tests::server::{Server, output, root};
 use hexad_tests::wait::{OF_CONNECTIONS, line_with};
-use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 /// The key that server and engine share.
 const KEY: &str = "an-analytics-key-of-the-tests-0001";
@@ -81,11 +78,13 @@ struct Forge {
 }
 
 impl Forge {
-    fn start() -> Self {
+    fn start() -> Option<Self> {
+        if !are_enabled() {
+            return None;
+        }
         let machine = Machine::new();
         let engine = Engine::start(&machine);
-        let server = Server::start_with(&machine.folder("data"), &[("analytics_upstream", engine.url.as_str())]);
-        forge::seed(&server);
+        let server = forge::server(&[("analytics_upstream", &engine.url)]);
         let forge = Forge { server, engine, agent: agent(), _machine: machine };
         for id in [MANY, ONE, NONE] {
             let project = json!({"kind": "project", "id": id, "path_with_namespace": format!("acme/p{id}")});
@@ -94,7 +93,7 @@ impl Forge {
         let settings = json!({"analytics_api_base_url": forge.engine.url, "analytics_api_key": KEY});
         forge.admin("application/settings", "PUT", settings);
         forge.admin("features/product_analytics_features", "POST", json!({"value": true}));
-        forge
+        Some(forge)
     }
 
     fn admin(&self, path: &str, method: &str, body: Value) {
@@ -172,18 +171,11 @@ fn comparable(mut answer: Value) -> Value {
 
 #[test]
 fn every_query_gets_the_engines_own_answer() {
-    if !are_enabled() {
-        return;
-    }
-    let forge = Forge::start();
+    let Some(forge) = Forge::start() else { return };
     let token = forge.token(MANY);
-    for name in [
-        "sessions-multi",
-        "tracked-events-multi",
-        "tracked-events-dated-multi",
-        "compare-date-range-multi",
-        "blending-multi",
-    ] {
+    let names = "sessions-multi tracked-events-multi tracked-events-dated-multi compare-date-range-multi \
+        blending-multi";
+    for name in names.split(' ') {
         for endpoint in ["load", "dry-run"] {
             let (status, mut answer) = forge.request(MANY, endpoint, &query(name));
             let engines = forge.request_engine(endpoint, &token, &query(name));
@@ -206,10 +198,7 @@ fn every_query_gets_the_engines_own_answer() {
 
 #[test]
 fn gaps_that_the_engine_leaves_are_filled() {
-    if !are_enabled() {
-        return;
-    }
-    let forge = Forge::start();
+    let Some(forge) = Forge::start() else { return };
     let engines = forge.request_engine("load", &forge.token(MANY), &query("gap-fill-multi"));
     let (status, filled) = forge.request(MANY, "load", &query("gap-fill-multi"));
     let rows = |answer: &Value| answer["results"][0]["data"].as_array().expect("rows").clone();
@@ -225,20 +214,10 @@ fn gaps_that_the_engine_leaves_are_filled() {
 
 #[test]
 fn an_error_of_the_engine_is_passed_on_without_its_stack() {
-    if !are_enabled() {
-        return;
-    }
-    let forge = Forge::start();
+    let Some(forge) = Forge::start() else { return };
     let token = forge.token(MANY);
-    for name in [
-        "bad-date-range",
-        "bad-member-name",
-        "empty-query",
-        "limit-too-big",
-        "mixed-cubes",
-        "unknown-key",
-        "unknown-measure",
-    ] {
+    let names = "bad-date-range bad-member-name empty-query limit-too-big mixed-cubes unknown-key unknown-measure";
+    for name in names.split(' ') {
         let query = query(&format!("err-{name}"));
         let engines = forge.request_engine("load", &token, &query);
         let message = engines["error"].as_str().expect("an error");
@@ -261,10 +240,7 @@ fn an_error_of_the_engine_is_passed_on_without_its_stack() {
 
 #[test]
 fn the_engines_own_client_works_through_the_server() {
-    if !are_enabled() {
-        return;
-    }
-    let forge = Forge::start();
+    let Some(forge) = Forge::start() else { return };
     let by_path = format!("{}/api/v4/projects/acme%2Fp{MANY}/product_analytics/request", forge.server.url);
     // By default, the client sends a short query in the URL.
     let runs = [(forge.address(MANY), ""), (forge.address(MANY), "POST"), (by_path, "")];

@@ -1,19 +1,12 @@
 //! Another registry behind this one. Clients know only this registry, and install packages of the other one through it.
 
-use super::npm::Npm;
-use super::pnpm::Pnpm;
-use super::workflow::{Client, application, exported, package};
 use super::yarn::{Berry, Classic};
-use super::{Machine, are_enabled, seeded_server};
-use hexad_tests::forge::{DEVELOPER, MAINTAINER, PRIVATE, PUBLIC};
+use super::*;
 
 /// Installs a package of the other registry and one of this registry that depends on it, at instance level.
 fn installs_through(client: &dyn Client) {
-    if !are_enabled() {
-        return;
-    }
+    let Some(there) = server() else { return };
     let machine = Machine::new();
-    let (there, _there_data) = seeded_server(&[]);
     let registry = format!("{}/api/v4/projects/{PUBLIC}/packages/npm/", there.url);
     client.sign_in(&machine, &registry, MAINTAINER);
     for name in ["public-lib", "@far/public-lib"] {
@@ -22,7 +15,7 @@ fn installs_through(client: &dyn Client) {
     }
     client.publish(&machine, &package(&machine, "@acme/stolen", "9.9.9", "")).ok();
 
-    let (here, _here_data) = seeded_server(&[("registry_forward_url", &registry)]);
+    let here = forge::server(&[("registry_forward_url", &registry)]);
     let project = format!("{}/api/v4/projects/{PUBLIC}/packages/npm/", here.url);
     client.sign_in(&machine, &project, DEVELOPER);
     let dependent = r#","dependencies":{"public-lib":"^1.0.0"}"#;
@@ -41,39 +34,23 @@ fn installs_through(client: &dyn Client) {
     client.add(&machine, &app, "@acme/stolen").refused();
 }
 
-#[test]
-fn npm_installs_through_the_registry() {
-    installs_through(&Npm::OnPath);
-}
-
-#[test]
-fn pnpm_installs_through_the_registry() {
-    installs_through(&Pnpm);
-}
-
-#[test]
-fn yarn_classic_installs_through_the_registry() {
-    installs_through(&Classic);
-}
-
-#[test]
-fn yarn_berry_installs_through_the_registry() {
-    installs_through(&Berry);
+tests_of! {
+    npm_installs_through_the_registry: installs_through(&Npm::OnPath);
+    pnpm_installs_through_the_registry: installs_through(&Pnpm);
+    yarn_classic_installs_through_the_registry: installs_through(&Classic);
+    yarn_berry_installs_through_the_registry: installs_through(&Berry);
 }
 
 /// npm replaces a public registry in the addresses of tarballs by this one, so it asks this one for files.
 #[test]
 fn npm_fetches_tarballs_through_the_registry() {
-    if !are_enabled() {
-        return;
-    }
+    let Some(there) = server() else { return };
     let machine = Machine::new();
-    let (there, _there_data) = seeded_server(&[]);
     let registry = format!("{}/api/v4/projects/{PUBLIC}/packages/npm", there.url);
     let npm = Npm::OnPath;
     npm.sign_in(&machine, &format!("{registry}/"), MAINTAINER);
     npm.publish(&machine, &package(&machine, "public-lib", "1.0.0", "")).ok();
-    let (here, _here_data) = seeded_server(&[("registry_forward_url", &registry)]);
+    let here = forge::server(&[("registry_forward_url", &registry)]);
     let own = format!("{}/api/v4/groups/acme/-/packages/npm/", here.url);
     npm.sign_in(&machine, &own, DEVELOPER);
     let app = application(&machine, "app");
@@ -91,18 +68,15 @@ fn npm_fetches_tarballs_through_the_registry() {
 /// npm and pnpm ask for these beside metadata.
 #[test]
 fn access_owners_and_tags_are_those_of_the_other_registry() {
-    if !are_enabled() {
-        return;
-    }
+    let Some(there) = server() else { return };
     let machine = Machine::new();
-    let (there, _there_data) = seeded_server(&[]);
     let registry = format!("{}/api/v4/projects/{PUBLIC}/packages/npm/", there.url);
     let npm = Npm::OnPath;
     npm.sign_in(&machine, &registry, MAINTAINER);
     for name in ["public-lib", "@far/public-lib", "@acme/stolen"] {
         npm.publish(&machine, &package(&machine, name, "1.0.0", "")).ok();
     }
-    let (here, _here_data) = seeded_server(&[("registry_forward_url", &registry)]);
+    let here = forge::server(&[("registry_forward_url", &registry)]);
     let folder = machine.folder("here");
     let with_npm = |arguments: &[&str]| npm.run(&machine, &folder, arguments);
     let with_pnpm = |arguments: &[&str]| Pnpm.run(&machine, &folder, arguments);

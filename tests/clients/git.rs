@@ -1,20 +1,10 @@
 //! git, which reads imported repositories and applied suggestions.
 
-use super::are_enabled;
-use hexad_tests::forge::{self, DEVELOPER, MAINTAINER, OUTSIDER, PRIVATE, PUBLIC};
-use hexad_tests::http;
+use super::*;
+use hexad_tests::forge::OUTSIDER;
 use hexad_tests::repository::{Repository, git};
-use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, output, program};
-use hexad_tests::suggestions::{Suggestions, import_git};
-use serde_json::{Value, json};
-use std::process::Command;
-
-fn server() -> (Server, tempfile::TempDir) {
-    let data = tempfile::tempdir().expect("a temporary folder");
-    let server = Server::start(data.path());
-    forge::seed(&server);
-    (server, data)
-}
+use hexad_tests::server::{BOOTSTRAP_TOKEN, program};
+use hexad_tests::suggestions::{Suggestions, import_git, import_repository};
 
 fn repository() -> Repository {
     let repository = Repository::with(&[("a.txt", b"one\ntwo\nthree\n"), ("dir/sub/b", b"\xff\r\nb"), ("empty", b"")]);
@@ -23,13 +13,6 @@ fn repository() -> Repository {
     repository.write("dir/c", b"c\n");
     repository.commit("second");
     repository
-}
-
-#[track_caller]
-fn import(server: &Server, project: u64, repository: &Repository, more: &[&str]) -> String {
-    let output = import_git(server, project, repository.path(), more);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("UTF-8")
 }
 
 fn refs(repository: &Repository) -> String {
@@ -44,28 +27,23 @@ fn refs(repository: &Repository) -> String {
 
 #[test]
 fn a_clone_has_the_imported_refs_and_objects() {
-    if !are_enabled() {
-        return;
-    }
-    let (server, _data) = server();
+    let Some(server) = server() else { return };
     let repository = repository();
-    let output = import(&server, PRIVATE, &repository, &[]);
+    let output = import_repository(&server, PRIVATE, &repository, &[]);
     assert!(output.contains("objects: 12 stored, 0 known; refs: 4 moved, 0 unchanged"), "{output}");
     let client = Suggestions::new(&server, PRIVATE, DEVELOPER);
     let clone = Repository::clone(&client.clone_url());
-    assert_eq!(
-        clone.text(&["rev-parse", "origin/main", "origin/topic", "v1", "light"]),
-        repository.text(&["rev-parse", "main", "topic", "v1", "light"])
-    );
+    let found = clone.text(&["rev-parse", "origin/main", "origin/topic", "v1", "light"]);
+    assert_eq!(found, repository.text(&["rev-parse", "main", "topic", "v1", "light"]));
     assert_eq!(clone.git(&["show", "origin/topic:dir/sub/b"]), b"\xff\r\nb");
     assert!(refs(&clone).contains("v1"));
     // The second import has nothing to send.
-    let again = import(&server, PRIVATE, &repository, &[]);
+    let again = import_repository(&server, PRIVATE, &repository, &[]);
     assert!(again.contains("objects: 0 stored, 0 known; refs: 0 moved, 4 unchanged"), "{again}");
     // After a new commit, only the new objects are stored.
     repository.write("dir/c", b"d\n");
     repository.commit("third");
-    let third = import(&server, PRIVATE, &repository, &[]);
+    let third = import_repository(&server, PRIVATE, &repository, &[]);
     assert!(third.contains("objects: 4 stored, 0 known; refs: 1 moved, 3 unchanged"), "{third}");
     clone.git(&["fetch", "-q"]);
     assert_eq!(clone.text(&["rev-parse", "origin/topic"]), repository.text(&["rev-parse", "topic"]));
@@ -73,10 +51,7 @@ fn a_clone_has_the_imported_refs_and_objects() {
 
 #[test]
 fn names_that_clients_read_as_something_else_are_neither_imported_nor_pushed() {
-    if !are_enabled() {
-        return;
-    }
-    let (server, _data) = server();
+    let Some(server) = server() else { return };
     let repository = repository();
     let commit = repository.text(&["rev-parse", "main"]);
     for name in [&*commit, "HEAD", "-x"] {
@@ -102,15 +77,10 @@ fn names_that_clients_read_as_something_else_are_neither_imported_nor_pushed() {
 
 #[test]
 fn objects_that_were_stored_one_by_one_are_repacked() {
-    if !are_enabled() {
-        return;
-    }
-    let (server, _data) = server();
+    let Some(server) = server() else { return };
     let repository = repository();
     let post = |path: &str, body: &[u8]| -> Value {
-        let address = format!("{}/api/v4/import/suggestions/{PRIVATE}/{path}", server.url);
-        let sent = http::agent().post(address).header("private-token", BOOTSTRAP_TOKEN).send(body);
-        http::read(sent.expect("an answer")).expect("an answer").json()
+        server.send("POST", &format!("import/suggestions/{PRIVATE}/{path}"), BOOTSTRAP_TOKEN, body).json()
     };
     // Imports objects as `import-git` of earlier versions did.
     let objects = repository.git(&["cat-file", "--batch", "--batch-all-objects"]);
@@ -132,21 +102,16 @@ fn objects_that_were_stored_one_by_one_are_repacked() {
     assert!(first.contains("objects: 12 stored, 0 known"), "{first}");
     assert_eq!(repack(), "", "nothing is left to do");
     let clone = Repository::clone(&Suggestions::new(&server, PRIVATE, DEVELOPER).clone_url());
-    assert_eq!(
-        clone.text(&["rev-parse", "origin/main", "origin/topic", "v1", "light"]),
-        repository.text(&["rev-parse", "main", "topic", "v1", "light"])
-    );
+    let found = clone.text(&["rev-parse", "origin/main", "origin/topic", "v1", "light"]);
+    assert_eq!(found, repository.text(&["rev-parse", "main", "topic", "v1", "light"]));
 }
 
 #[test]
 fn a_clone_needs_rights() {
-    if !are_enabled() {
-        return;
-    }
-    let (server, _data) = server();
+    let Some(server) = server() else { return };
     let repository = repository();
-    import(&server, PRIVATE, &repository, &[]);
-    import(&server, PUBLIC, &repository, &[]);
+    import_repository(&server, PRIVATE, &repository, &[]);
+    import_repository(&server, PUBLIC, &repository, &[]);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let clone = |project: u64, token: &str, name: &str| {
         let url = Suggestions::new(&server, project, token).clone_url();
@@ -164,12 +129,9 @@ fn a_clone_needs_rights() {
 
 #[test]
 fn an_address_without_the_suffix_leads_to_the_repository() {
-    if !are_enabled() {
-        return;
-    }
-    let (server, _data) = server();
+    let Some(server) = server() else { return };
     let repository = repository();
-    import(&server, PRIVATE, &repository, &[]);
+    import_repository(&server, PRIVATE, &repository, &[]);
     let url = format!("{}/acme/labs/secret", server.url).replace("http://", &format!("http://git:{DEVELOPER}@"));
     let clone = Repository::clone(&url);
     assert_eq!(clone.text(&["rev-parse", "origin/main"]), repository.text(&["rev-parse", "main"]));
@@ -179,24 +141,13 @@ fn an_address_without_the_suffix_leads_to_the_repository() {
     assert!(clone.text(&["ls-remote", &url]).contains("refs/heads/pushed"));
 }
 
-/// Sends lines to the import of the directory.
-fn import_records(server: &Server, lines: &str) {
-    let request = http::agent().post(format!("{}/api/v4/import/directory", server.url));
-    let request = request.header("private-token", BOOTSTRAP_TOKEN).content_type("application/x-ndjson");
-    let answer = http::read(request.send(lines).expect("an answer")).expect("an answer");
-    assert_eq!(answer.json()["failed"], 0, "{}", answer.text());
-}
-
 #[test]
 fn a_project_with_the_id_of_a_deleted_one_has_a_repository_of_its_own() {
-    if !are_enabled() {
-        return;
-    }
-    let (server, _data) = server();
+    let Some(server) = server() else { return };
     let repository = repository();
-    import(&server, PRIVATE, &repository, &[]);
-    import_records(&server, &format!(r#"{{"kind":"project","id":{PRIVATE},"deleted":true}}"#));
-    import_records(&server, forge::RECORDS.trim());
+    import_repository(&server, PRIVATE, &repository, &[]);
+    forge::import(&server, &format!(r#"{{"kind":"project","id":{PRIVATE},"deleted":true}}"#));
+    forge::import(&server, forge::RECORDS.trim());
     let url = Suggestions::new(&server, PRIVATE, MAINTAINER).clone_url();
     assert_eq!(repository.text(&["ls-remote", &url]), "");
     repository.git(&["push", "-q", &url, "topic:main"]);
@@ -207,12 +158,9 @@ fn a_project_with_the_id_of_a_deleted_one_has_a_repository_of_its_own() {
 
 #[test]
 fn an_applied_suggestion_is_a_commit_that_can_be_fetched() {
-    if !are_enabled() {
-        return;
-    }
-    let (server, _data) = server();
+    let Some(server) = server() else { return };
     let repository = repository();
-    import(&server, PRIVATE, &repository, &[]);
+    import_repository(&server, PRIVATE, &repository, &[]);
     let client = Suggestions::new(&server, PRIVATE, DEVELOPER);
     client.import_merge_request(1, "topic");
     let clone = Repository::clone(&client.clone_url());
@@ -231,14 +179,14 @@ fn an_applied_suggestion_is_a_commit_that_can_be_fetched() {
     let why = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success() && why.contains("--force"), "{why}");
     assert_eq!(client.head("topic"), clone.text(&["rev-parse", "origin/topic"]));
-    import(&server, PRIVATE, &repository, &["--force"]);
+    import_repository(&server, PRIVATE, &repository, &["--force"]);
     assert_eq!(client.head("topic"), repository.text(&["rev-parse", "topic"]));
 
     repository.git(&["checkout", "-q", "main"]);
     repository.git(&["branch", "-q", "-D", "topic"]);
     repository.git(&["tag", "-d", "light"]);
-    assert!(import(&server, PRIVATE, &repository, &[]).contains("refs: 0 moved"));
-    assert!(import(&server, PRIVATE, &repository, &["--prune"]).contains("refs: 2 moved"));
+    assert!(import_repository(&server, PRIVATE, &repository, &[]).contains("refs: 0 moved"));
+    assert!(import_repository(&server, PRIVATE, &repository, &["--prune"]).contains("refs: 2 moved"));
     clone.git(&["fetch", "-q", "--prune"]);
     let left = clone.text(&["for-each-ref", "--format=%(refname)", "refs/remotes"]);
     assert!(!left.contains("topic") && left.contains("main"), "{left}");
@@ -246,10 +194,7 @@ fn an_applied_suggestion_is_a_commit_that_can_be_fetched() {
 
 #[test]
 fn a_failed_import_gives_the_reason() {
-    if !are_enabled() {
-        return;
-    }
-    let (server, _data) = server();
+    let Some(server) = server() else { return };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let refused = |project: u64, folder: &std::path::Path, expected: &str| {
         let output = import_git(&server, project, folder, &[]);

@@ -1,20 +1,14 @@
 //! Libraries that implement git's protocol: libgit2 (pygit2, and cargo), dulwich and isomorphic-git. And GitPython,
 //! which runs git.
 
-use super::{Machine, are_enabled, installed};
-use hexad_tests::forge::{self, DEVELOPER, PRIVATE, PUBLIC};
+use super::*;
 use hexad_tests::http;
 use hexad_tests::repository::{Repository, git};
-use hexad_tests::server::{Server, root};
-use hexad_tests::suggestions::{Suggestions, import_git};
-use serde_json::{Value, json};
-use std::path::Path;
+use hexad_tests::suggestions::{Suggestions, import_repository};
 
 /// The same history in a private and in a public project.
-fn server() -> (Server, tempfile::TempDir, Repository) {
-    let data = tempfile::tempdir().expect("a temporary folder");
-    let server = Server::start(data.path());
-    forge::seed(&server);
+fn filled_server() -> Option<(Server, Repository)> {
+    let server = server()?;
     let repository = Repository::empty();
     for number in 1..=20 {
         repository.write(&format!("folder/{}", number % 5), format!("{number}\n").repeat(number).as_bytes());
@@ -24,32 +18,21 @@ fn server() -> (Server, tempfile::TempDir, Repository) {
     repository.git(&["tag", "-a", "v1", "-m", "first", "HEAD~10"]);
     repository.git(&["tag", "light"]);
     for project in [PRIVATE, PUBLIC] {
-        let imported = import_git(&server, project, repository.path(), &[]);
-        assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+        import_repository(&server, project, &repository, &[]);
     }
-    (server, data, repository)
+    Some((server, repository))
 }
 
 /// Runs a script of this folder, which clones, pushes and fetches, and compares its report and its clones with the
 /// repository.
 fn run(program: &str, script: &str, libraries: &str, client: Option<&str>) {
-    if !are_enabled() {
-        return;
-    }
-    let (server, _data, repository) = server();
+    let Some((server, repository)) = filled_server() else { return };
     let machine = Machine::new();
-    let script = root().join("tests/clients").join(script).display().to_string();
-    let libraries = installed(libraries).display().to_string();
     let (private, public) = (format!("{}/acme/labs/secret.git", server.url), format!("{}/acme/open.git", server.url));
     let folder = machine.folder("clones");
     let work = folder.display().to_string();
-    let arguments: Vec<&str> = [script.as_str(), &libraries]
-        .into_iter()
-        .chain(client)
-        .chain([private.as_str(), DEVELOPER, &public, &work])
-        .collect();
-    let printed = machine.run(&folder, program, &arguments).ok();
-    let seen: Value = serde_json::from_str(&printed).unwrap_or_else(|why| panic!("{why}: {printed}"));
+    let more: Vec<&str> = client.into_iter().chain([private.as_str(), DEVELOPER, &public, &work]).collect();
+    let seen = report(&machine, &folder, program, script, libraries, &more);
 
     let head = repository.text(&["rev-parse", "main"]);
     let service = Repository::clone(&Suggestions::new(&server, PRIVATE, DEVELOPER).clone_url());
@@ -80,37 +63,21 @@ fn check_clone(clone: &Path, repository: &Repository) {
     assert_eq!(files.trim_end(), repository.text(&["ls-tree", "-r", "main"]), "{}", clone.display());
 }
 
-#[test]
-fn pygit2() {
-    run("python3", "git_client.py", "python", Some("pygit2"));
-}
-
-#[test]
-fn dulwich() {
-    run("python3", "git_client.py", "python", Some("dulwich"));
-}
-
-#[test]
-fn git_python() {
-    run("python3", "git_client.py", "python", Some("GitPython"));
-}
-
-#[test]
-fn isomorphic_git() {
-    run("node", "git_client.mjs", "clients", None);
+tests_of! {
+    pygit2: run("python3", "git_client.py", "python", Some("pygit2"));
+    dulwich: run("python3", "git_client.py", "python", Some("dulwich"));
+    git_python: run("python3", "git_client.py", "python", Some("GitPython"));
+    isomorphic_git: run("node", "git_client.mjs", "clients", None);
 }
 
 #[test]
 fn cargo_fetches_a_crate_of_a_private_repository() {
-    if !are_enabled() {
-        return;
-    }
-    let (server, _data, repository) = server();
+    let Some((server, repository)) = filled_server() else { return };
     repository.write("Cargo.toml", b"[package]\nname = \"shared\"\nversion = \"0.1.0\"\nedition = \"2024\"\n");
     repository.write("src/lib.rs", b"pub fn answer() -> u8 {\n    42\n}\n");
     let commit = repository.commit("a crate");
     repository.git(&["tag", "-a", "v2", "-m", "second"]);
-    assert!(import_git(&server, PRIVATE, repository.path(), &[]).status.success());
+    import_repository(&server, PRIVATE, &repository, &[]);
 
     let machine = Machine::new();
     let host = server.url.trim_start_matches("http://");
@@ -134,13 +101,10 @@ fn cargo_fetches_a_crate_of_a_private_repository() {
 
 #[test]
 fn large_files_are_said_to_be_unsupported() {
-    let data = tempfile::tempdir().expect("a temporary folder");
-    let server = Server::start(data.path());
-    forge::seed(&server);
+    let server = forge::server(&[]);
     let url = format!("{}/acme/labs/secret.git/info/lfs/objects/batch", server.url);
     let request = http::agent().post(url).content_type("application/vnd.git-lfs+json");
     let answer = http::read(request.send(r#"{"operation":"upload","objects":[]}"#).expect("an answer"));
-    let answer = answer.expect("an answer");
-    assert_eq!(answer.status, 501);
+    let answer = answer.expect("an answer").expect(501);
     assert!(answer.json()["message"].as_str().expect("a message").starts_with("Git LFS is not supported"));
 }

@@ -1,9 +1,7 @@
 //! Programs of others that speak HTTP, with TLS and without: curl, nghttp2's h2load, wrk and sslscan.
 
-use super::{Machine, are_enabled};
-use hexad_tests::forge::{self, PUBLIC};
-use hexad_tests::server::{Server, up};
-use std::path::Path;
+use super::*;
+use hexad_tests::server::up;
 
 /// A certificate for the loopback address, in `cert.pem` and `key.pem`.
 fn certificate(machine: &Machine) {

@@ -1,5 +1,10 @@
 //! Real clients, each in a home folder of its own, against a server of its own.
 
+/// Tests that differ in the client only.
+macro_rules! tests_of {
+    ($($name:ident: $test:expr;)+) => { $(#[test] fn $name() { $test; })+ };
+}
+
 mod archives;
 mod audit;
 mod bun;
@@ -20,8 +25,14 @@ mod scoped;
 mod workflow;
 mod yarn;
 
+use self::npm::Npm;
+use self::pnpm::Pnpm;
+use self::workflow::{Client, application, exported, package};
 use hexad_tests::forge;
+use hexad_tests::forge::{DEVELOPER, MAINTAINER, PRIVATE, PUBLIC};
+use hexad_tests::server::root;
 use hexad_tests::server::{Server, output};
+use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -49,12 +60,18 @@ pub fn program(path: &str) -> String {
     program.display().to_string()
 }
 
-/// A server with the users and projects of [`forge`], and its data folder, which is removed at the end.
-pub fn seeded_server(variables: &[(&str, &str)]) -> (Server, tempfile::TempDir) {
-    let data = tempfile::tempdir().expect("a temporary folder");
-    let server = Server::start_with(data.path(), variables);
-    forge::seed(&server);
-    (server, data)
+/// A server with the users and projects of [`forge`], or none if these tests do not run.
+fn server() -> Option<Server> {
+    are_enabled().then(|| forge::server(&[]))
+}
+
+/// Runs a script of this folder with the libraries of a kind in `folder`, and reads the JSON that it prints.
+#[track_caller]
+fn report(machine: &Machine, folder: &Path, program: &str, script: &str, libraries: &str, more: &[&str]) -> Value {
+    let script = root().join("tests/clients").join(script).display().to_string();
+    let libraries = installed(libraries).display().to_string();
+    let printed = machine.run(folder, program, &[&[&*script, &*libraries], more].concat()).ok();
+    serde_json::from_str(&printed).unwrap_or_else(|why| panic!("{why}: {printed}"))
 }
 
 /// A user's machine: a home folder and work folders, removed at the end.

@@ -1,31 +1,17 @@
 //! The API clients of two languages page through namespaces, and find users, projects and groups.
 
-use super::{Machine, are_enabled, installed};
-use hexad_tests::forge::{self, ADMIN, DEVELOPER};
-use hexad_tests::server::{Server, root};
-use serde_json::{Value, json};
+use super::*;
+use hexad_tests::forge::ADMIN;
 
 /// Runs a script of this folder against a forge with 25 more groups below `acme`.
 fn run(program: &str, script: &str, libraries: &str) {
-    if !are_enabled() {
-        return;
-    }
-    let data = tempfile::tempdir().expect("a temporary folder");
-    let server = Server::start(data.path());
-    forge::seed(&server);
+    let Some(server) = server() else { return };
     let record = |id: u64| format!("{{\"kind\":\"group\",\"id\":{id},\"path\":\"team-{id}\",\"parent_id\":10}}\n");
     let groups: String = (100..125).map(record).collect();
-    ureq::post(format!("{}/api/v4/import/directory", server.url))
-        .header("private-token", ADMIN)
-        .content_type("application/x-ndjson")
-        .send(groups)
-        .expect("the import is accepted");
+    forge::import(&server, &groups);
     let machine = Machine::new();
-    let script = root().join("tests/clients").join(script).display().to_string();
-    let libraries = installed(libraries).display().to_string();
-    let arguments = [&script, &libraries, &server.url, ADMIN, DEVELOPER];
-    let printed = machine.run(&machine.folder("work"), program, &arguments).ok();
-    let seen: Value = serde_json::from_str(&printed).unwrap_or_else(|why| panic!("{why}: {printed}"));
+    let more = [&server.url, ADMIN, DEVELOPER];
+    let seen = report(&machine, &machine.folder("work"), program, script, libraries, &more);
     let all: Vec<u64> = [10, 11].into_iter().chain(100..125).chain(4_000_000_001..=4_000_000_005).collect();
     assert_eq!((&seen["total"], &seen["pages"], &seen["all"]), (&json!(32), &json!(5), &json!(all)), "{seen:#}");
     let found: Vec<String> = (100..125).map(|id| format!("acme/team-{id}")).collect();
@@ -63,12 +49,7 @@ fn run(program: &str, script: &str, libraries: &str) {
     }
 }
 
-#[test]
-fn python_gitlab() {
-    run("python3", "namespaces.py", "python");
-}
-
-#[test]
-fn gitbeaker() {
-    run("node", "namespaces.mjs", "clients");
+tests_of! {
+    python_gitlab: run("python3", "namespaces.py", "python");
+    gitbeaker: run("node", "namespaces.mjs", "clients");
 }

@@ -1,12 +1,9 @@
 //! npm: the version on the PATH, and npm 10.
 
-use super::workflow::{self, Client, application, exported, package};
-use super::{Machine, ProgramOutput, are_enabled, program};
+use super::*;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hexad_tests::forge::{self, DEVELOPER, GUEST, MAINTAINER, PUBLIC};
-use hexad_tests::server::Server;
-use std::path::Path;
+use hexad_tests::forge::GUEST;
 
 pub enum Npm {
     OnPath,
@@ -21,30 +18,26 @@ impl Npm {
             Npm::Ten => vec!["node".into(), program("npm10/bin/npm-cli.js")],
         }
     }
-
-    pub fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> ProgramOutput {
-        let command = self.command();
-        let mut all: Vec<&str> = command.iter().skip(1).map(String::as_str).collect();
-        all.extend(arguments);
-        machine.run(folder, &command[0], &all)
-    }
-
-    fn cold(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> ProgramOutput {
-        let cache = machine.empty("npm-cache").display().to_string();
-        let mut all = arguments.to_vec();
-        all.extend(["--cache", &cache]);
-        self.run(machine, folder, &all)
-    }
 }
 
 impl Client for Npm {
-    fn sign_in(&self, machine: &Machine, registry: &str, token: &str) {
-        machine.write_npmrc(registry, token, "fetch-retries=0\nupdate-notifier=false\nfund=false\n");
+    fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> ProgramOutput {
+        let command = self.command();
+        let all: Vec<&str> = command.iter().skip(1).map(String::as_str).chain(arguments.iter().copied()).collect();
+        machine.run(folder, &command[0], &all)
+    }
+
+    fn run_cold(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> ProgramOutput {
+        let cache = machine.empty("npm-cache").display().to_string();
+        self.run(machine, folder, &[arguments, &["--cache", &cache]].concat())
+    }
+
+    fn configuration(&self) -> &str {
+        "fetch-retries=0\nupdate-notifier=false\nfund=false\n"
     }
 
     fn sign_in_for(&self, machine: &Machine, scope: &str, registry: &str, token: &str) {
-        let more = "fetch-retries=0\nupdate-notifier=false\nfund=false\naudit=false\n";
-        machine.write_scoped_npmrc(scope, registry, token, more);
+        machine.write_scoped_npmrc(scope, registry, token, &format!("{}audit=false\n", self.configuration()));
     }
 
     fn publish(&self, machine: &Machine, folder: &Path) -> ProgramOutput {
@@ -57,39 +50,30 @@ impl Client for Npm {
     }
 
     fn add(&self, machine: &Machine, folder: &Path, spec: &str) -> ProgramOutput {
-        self.cold(machine, folder, &["install", spec])
+        self.run_cold(machine, folder, &["install", spec])
     }
 
     fn install_locked(&self, machine: &Machine, folder: &Path) -> ProgramOutput {
-        self.cold(machine, folder, &["ci"])
-    }
-
-    fn tag(&self, machine: &Machine, spec: &str, tag: &str) -> ProgramOutput {
-        self.run(machine, &machine.folder("here"), &["dist-tag", "add", spec, tag])
+        self.run_cold(machine, folder, &["ci"])
     }
 }
 
-#[test]
-fn npm_publishes_and_installs() {
-    workflow::run(&Npm::OnPath);
-}
-
-#[test]
-fn npm_10_publishes_and_installs() {
-    workflow::run(&Npm::Ten);
+tests_of! {
+    npm_publishes_and_installs: workflow::run(&Npm::OnPath);
+    npm_10_publishes_and_installs: workflow::run(&Npm::Ten);
 }
 
 /// A user with npm and the public project as the registry.
-struct User<'a> {
+struct User {
     machine: Machine,
-    server: &'a Server,
+    server: Server,
 }
 
-impl<'a> User<'a> {
-    fn new(server: &'a Server, token: &str) -> Self {
-        let user = User { machine: Machine::new(), server };
+impl User {
+    fn new(token: &str) -> Option<Self> {
+        let user = User { machine: Machine::new(), server: server()? };
         user.sign_in(token);
-        user
+        Some(user)
     }
 
     fn sign_in(&self, token: &str) {
@@ -107,20 +91,9 @@ impl<'a> User<'a> {
     }
 }
 
-fn server() -> (Server, tempfile::TempDir) {
-    let data = tempfile::tempdir().expect("a temporary folder");
-    let server = Server::start(data.path());
-    forge::seed(&server);
-    (server, data)
-}
-
 #[test]
 fn dependencies_come_from_the_same_registry_with_clean_lock_files() {
-    if !are_enabled() {
-        return;
-    }
-    let (server, _data) = server();
-    let user = User::new(&server, DEVELOPER);
+    let Some(user) = User::new(DEVELOPER) else { return };
     user.publish("@acme/base", "1.2.3", "").ok();
     user.publish("top", "2.0.0", r#","dependencies":{"@acme/base":"^1.0.0"}"#).ok();
     let app = application(&user.machine, "app");
@@ -132,11 +105,7 @@ fn dependencies_come_from_the_same_registry_with_clean_lock_files() {
 
 #[test]
 fn tags_are_listed_moved_and_removed() {
-    if !are_enabled() {
-        return;
-    }
-    let (server, _data) = server();
-    let user = User::new(&server, MAINTAINER);
+    let Some(user) = User::new(MAINTAINER) else { return };
     user.publish("@acme/lib", "1.0.0", "").ok();
     user.publish("@acme/lib", "2.0.0", "").ok();
     user.npm(&["dist-tag", "add", "@acme/lib@1.0.0", "stable"]).ok();
@@ -149,11 +118,7 @@ fn tags_are_listed_moved_and_removed() {
 
 #[test]
 fn without_a_tag_latest_it_is_the_highest_version_that_is_no_prerelease() {
-    if !are_enabled() {
-        return;
-    }
-    let (server, _data) = server();
-    let user = User::new(&server, MAINTAINER);
+    let Some(user) = User::new(MAINTAINER) else { return };
     for version in ["1.0.0", "2.0.0"] {
         user.publish("@acme/lib", version, "").ok();
     }
@@ -173,11 +138,7 @@ fn without_a_tag_latest_it_is_the_highest_version_that_is_no_prerelease() {
 
 #[test]
 fn a_wrong_token_and_a_low_role_are_refused_with_the_reason() {
-    if !are_enabled() {
-        return;
-    }
-    let (server, _data) = server();
-    let user = User::new(&server, "glpat-unknown-token-00000000001");
+    let Some(user) = User::new("glpat-unknown-token-00000000001") else { return };
     let printed = user.publish("closed", "1.0.0", "").refused();
     assert!(printed.contains("E401"), "{printed}");
     user.sign_in(GUEST);
@@ -189,11 +150,7 @@ fn a_wrong_token_and_a_low_role_are_refused_with_the_reason() {
 
 #[test]
 fn versions_are_deprecated_and_undeprecated() {
-    if !are_enabled() {
-        return;
-    }
-    let (server, _data) = server();
-    let user = User::new(&server, MAINTAINER);
+    let Some(user) = User::new(MAINTAINER) else { return };
     user.publish("@acme/old", "1.0.0", "").ok();
     user.publish("@acme/old", "2.0.0", "").ok();
     let deprecated = |version: &str| user.npm(&["view", version, "deprecated"]).ok().trim().to_owned();
@@ -205,11 +162,7 @@ fn versions_are_deprecated_and_undeprecated() {
 
 #[test]
 fn owners_are_the_maintainers_of_the_project() {
-    if !are_enabled() {
-        return;
-    }
-    let (server, _data) = server();
-    let user = User::new(&server, DEVELOPER);
+    let Some(user) = User::new(DEVELOPER) else { return };
     user.publish("@acme/lib", "1.0.0", "").ok();
     assert_eq!(user.npm(&["owner", "ls", "@acme/lib"]).ok().trim(), "mia <>");
     assert_eq!(user.npm(&["access", "get", "status", "@acme/lib"]).ok().trim(), "@acme/lib: public");
@@ -217,14 +170,10 @@ fn owners_are_the_maintainers_of_the_project() {
 
 #[test]
 fn a_publication_to_a_group_or_to_the_instance_is_told_where_to_publish() {
-    if !are_enabled() {
-        return;
-    }
-    let (server, _data) = server();
-    let user = User::new(&server, DEVELOPER);
+    let Some(user) = User::new(DEVELOPER) else { return };
     user.publish("@acme/lib", "1.0.0", "").ok();
     for level in ["groups/acme/-/packages/npm/", "packages/npm/"] {
-        Npm::OnPath.sign_in(&user.machine, &format!("{}/api/v4/{level}", server.url), DEVELOPER);
+        Npm::OnPath.sign_in(&user.machine, &format!("{}/api/v4/{level}", user.server.url), DEVELOPER);
         let printed = user.publish("@acme/lib", "1.1.0", "").refused();
         assert!(printed.contains(&format!("/api/v4/projects/{PUBLIC}/packages/npm/")), "{printed}");
         let printed = user.publish("@acme/new", "1.0.0", "").refused();
@@ -234,12 +183,8 @@ fn a_publication_to_a_group_or_to_the_instance_is_told_where_to_publish() {
 
 #[test]
 fn a_personal_token_is_the_password_of_basic_authentication() {
-    if !are_enabled() {
-        return;
-    }
-    let (server, _data) = server();
-    let user = User::new(&server, DEVELOPER);
-    let registry = format!("{}/api/v4/projects/{PUBLIC}/packages/npm/", server.url);
+    let Some(user) = User::new(DEVELOPER) else { return };
+    let registry = format!("{}/api/v4/projects/{PUBLIC}/packages/npm/", user.server.url);
     let credential = STANDARD.encode(format!("anyone:{DEVELOPER}"));
     let host = registry.trim_start_matches("http:");
     user.machine.write("home/.npmrc", &format!("registry={registry}\n{host}:_auth={credential}\nfetch-retries=0\n"));

@@ -1,9 +1,7 @@
 //! npm's commands about accounts and tokens.
 
-use super::{Machine, ProgramOutput, are_enabled, installed};
-use hexad_tests::forge::{self, ADMIN, DEVELOPER, PUBLIC};
-use hexad_tests::server::Server;
-use serde_json::Value;
+use super::*;
+use hexad_tests::forge::ADMIN;
 
 /// `npm login` without a terminal: npm's own library. Like the command, it tries a web login first, and then name and
 /// password.
@@ -33,16 +31,13 @@ struct User {
     machine: Machine,
     server: Server,
     registry: String,
-    _data: tempfile::TempDir,
 }
 
 impl User {
-    fn new() -> Self {
-        let data = tempfile::tempdir().expect("a temporary folder");
-        let server = Server::start(data.path());
-        forge::seed(&server);
+    fn new() -> Option<Self> {
+        let server = server()?;
         let registry = format!("{}/api/v4/projects/{PUBLIC}/packages/npm/", server.url);
-        User { machine: Machine::new(), server, registry, _data: data }
+        Some(User { machine: Machine::new(), server, registry })
     }
 
     fn log_in(&self, username: &str, password: &str) -> ProgramOutput {
@@ -62,25 +57,14 @@ impl User {
     /// A token of the developer, and its text.
     fn mint(&self, name: &str) -> String {
         let wanted = serde_json::json!({"username": "dev", "name": name, "scopes": ["api"]});
-        let answer = ureq::post(format!("{}/api/v4/personal_access_tokens", self.server.url))
-            .header("private-token", ADMIN)
-            .content_type("application/json")
-            .send(wanted.to_string())
-            .expect("a token")
-            .body_mut()
-            .read_to_string()
-            .expect("an answer");
-        let answer: Value = serde_json::from_str(&answer).expect("JSON");
+        let answer = self.server.send("POST", "personal_access_tokens", ADMIN, wanted.to_string()).json();
         answer["token"].as_str().expect("its text").to_owned()
     }
 }
 
 #[test]
 fn npm_logs_in_with_a_personal_token_and_out_again() {
-    if !are_enabled() {
-        return;
-    }
-    let user = User::new();
+    let Some(user) = User::new() else { return };
     let spare = user.mint("spare");
     user.log_in("dev", "wrong").refused();
     user.log_in("mia", DEVELOPER).refused();
@@ -108,10 +92,7 @@ fn npm_logs_in_with_a_personal_token_and_out_again() {
 
 #[test]
 fn npm_creates_tokens() {
-    if !are_enabled() {
-        return;
-    }
-    let user = User::new();
+    let Some(user) = User::new() else { return };
     user.use_token(DEVELOPER);
     let password = format!("--password={DEVELOPER}");
     let create = |more: &[&str]| {

@@ -1,10 +1,6 @@
 //! Another registry (verdaccio), in front of this one and behind it.
 
-use super::npm::Npm;
-use super::workflow::{Client, application, exported, package};
-use super::{Machine, are_enabled, installed};
-use hexad_tests::forge::{self, DEVELOPER, MAINTAINER, PRIVATE, PUBLIC};
-use hexad_tests::server::Server;
+use super::*;
 use hexad_tests::verdaccio::{self, Verdaccio};
 
 fn start(configuration: &str) -> Verdaccio {
@@ -34,12 +30,8 @@ fn publish(machine: &Machine, server: &Server, project: u64, name: &str, version
 
 #[test]
 fn a_peer_installs_public_and_private_packages_from_here() {
-    if !are_enabled() {
-        return;
-    }
-    let (machine, data) = (Machine::new(), tempfile::tempdir().expect("a temporary folder"));
-    let server = Server::start(data.path());
-    forge::seed(&server);
+    let Some(server) = server() else { return };
+    let machine = Machine::new();
     publish(&machine, &server, PUBLIC, "public-lib", "1.0.0");
     publish(&machine, &server, PRIVATE, "@acme/hidden", "1.0.0");
 
@@ -64,12 +56,8 @@ fn a_peer_installs_public_and_private_packages_from_here() {
 
 #[test]
 fn a_peer_without_a_token_has_public_packages_only() {
-    if !are_enabled() {
-        return;
-    }
-    let (machine, data) = (Machine::new(), tempfile::tempdir().expect("a temporary folder"));
-    let server = Server::start(data.path());
-    forge::seed(&server);
+    let Some(server) = server() else { return };
+    let machine = Machine::new();
     publish(&machine, &server, PUBLIC, "@acme/open", "1.0.0");
     publish(&machine, &server, PRIVATE, "@acme/hidden", "1.0.0");
 
@@ -86,13 +74,12 @@ fn packages_of_a_peer_are_installed_through_here() {
     if !are_enabled() {
         return;
     }
-    let (machine, data) = (Machine::new(), tempfile::tempdir().expect("a temporary folder"));
+    let machine = Machine::new();
     let peer = start(verdaccio::ALONE);
     Npm::OnPath.sign_in(&machine, &format!("{}/", peer.url), &peer.token);
     Npm::OnPath.publish(&machine, &package(&machine, "peer-lib", "3.0.0", "")).ok();
 
-    let server = Server::start_with(data.path(), &[("registry_forward_url", &peer.url)]);
-    forge::seed(&server);
+    let server = forge::server(&[("registry_forward_url", &peer.url)]);
     Npm::OnPath.sign_in(&machine, &format!("{}/api/v4/packages/npm/", server.url), DEVELOPER);
     let app = application(&machine, "app");
     Npm::OnPath.add(&machine, &app, "peer-lib").ok();

@@ -1,14 +1,10 @@
 //! `npm publish --provenance` in a job of a forge. All parts are npm's own, except for the signature, because
 //! sigstore's services have fixed addresses.
 
-use super::npm::Npm;
-use super::workflow::{Client, package};
-use super::{Machine, are_enabled, seeded_server};
+use super::*;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hexad_tests::forge::{DEVELOPER, PRIVATE, PUBLIC};
 use hexad_tests::registry::Registry;
-use serde_json::{Value, json};
 
 const NAME: &str = "@acme/built";
 
@@ -26,10 +22,7 @@ Module._load = (name, ...more) => (name === "sigstore" ? { attest } : load(name,
 
 /// Publishes to a private project, which npm refuses after it has asked the registry, and to a public one.
 fn publish_with_provenance(npm: &Npm) {
-    if !are_enabled() {
-        return;
-    }
-    let (server, _data) = seeded_server(&[]);
+    let Some(server) = server() else { return };
     let machine = Machine::new();
     let here = machine.folder("here");
     machine.write("here/unsigned.cjs", UNSIGNED);
@@ -61,12 +54,7 @@ fn publish_with_provenance(npm: &Npm) {
     assert_eq!(statement["subject"][0]["name"], "pkg:npm/%40acme/built@1.0.0", "{statement}");
 }
 
-#[test]
-fn npm_publishes_with_provenance() {
-    publish_with_provenance(&Npm::OnPath);
-}
-
-#[test]
-fn npm_10_publishes_with_provenance() {
-    publish_with_provenance(&Npm::Ten);
+tests_of! {
+    npm_publishes_with_provenance: publish_with_provenance(&Npm::OnPath);
+    npm_10_publishes_with_provenance: publish_with_provenance(&Npm::Ten);
 }

@@ -2,13 +2,8 @@
 //! job tokens.
 
 use super::bun::Bun;
-use super::npm::Npm;
-use super::pnpm::Pnpm;
-use super::workflow::{Client, application, exported, package};
 use super::yarn::{Berry, Classic};
-use super::{Machine, are_enabled};
-use hexad_tests::forge::{self, DEVELOPER, PRIVATE};
-use hexad_tests::server::{BOOTSTRAP_TOKEN, Server};
+use super::*;
 
 const NAME: &str = "@acme/lib";
 
@@ -20,19 +15,9 @@ const LEVELS: [&str; 4] = [
     "packages/npm/",
 ];
 
-fn server() -> (Server, tempfile::TempDir) {
-    let data = tempfile::tempdir().expect("a temporary folder");
-    let server = Server::start(data.path());
-    forge::seed(&server);
-    (server, data)
-}
-
 /// Publishes to the project, and installs at every level, without and with a lock file.
 fn install_at_every_level(client: &dyn Client) {
-    if !are_enabled() {
-        return;
-    }
-    let (server, _data) = server();
+    let Some(server) = server() else { return };
     let machine = Machine::new();
     let registry = |level: &str| format!("{}/api/v4/{level}", server.url);
     client.sign_in_for(&machine, "@acme", &registry(LEVELS[0]), DEVELOPER);
@@ -50,37 +35,17 @@ fn install_at_every_level(client: &dyn Client) {
     }
 }
 
-#[test]
-fn npm_works_with_one_scope() {
-    install_at_every_level(&Npm::OnPath);
-}
-
-#[test]
-fn pnpm_works_with_one_scope() {
-    install_at_every_level(&Pnpm);
-}
-
-#[test]
-fn yarn_classic_works_with_one_scope() {
-    install_at_every_level(&Classic);
-}
-
-#[test]
-fn yarn_berry_works_with_one_scope() {
-    install_at_every_level(&Berry);
-}
-
-#[test]
-fn bun_works_with_one_scope() {
-    install_at_every_level(&Bun);
+tests_of! {
+    npm_works_with_one_scope: install_at_every_level(&Npm::OnPath);
+    pnpm_works_with_one_scope: install_at_every_level(&Pnpm);
+    yarn_classic_works_with_one_scope: install_at_every_level(&Classic);
+    yarn_berry_works_with_one_scope: install_at_every_level(&Berry);
+    bun_works_with_one_scope: install_at_every_level(&Bun);
 }
 
 #[test]
 fn deploy_tokens_and_jobs_publish_and_install_with_npm() {
-    if !are_enabled() {
-        return;
-    }
-    let (server, _data) = server();
+    let Some(server) = server() else { return };
     let tokens = format!(
         r#"{{"kind":"token","type":"deploy","token":"gldt-write","project_id":{PRIVATE},"scopes":["read_package_registry","write_package_registry"]}}
 {{"kind":"token","type":"deploy","token":"gldt-read","group_id":10,"scopes":["read_package_registry"]}}
@@ -88,14 +53,7 @@ fn deploy_tokens_and_jobs_publish_and_install_with_npm() {
 {{"kind":"token","type":"job","token":"glcbt-over","user_id":3,"project_id":{PRIVATE},"status":"success"}}
 "#
     );
-    let imported = ureq::post(format!("{}/api/v4/import/directory", server.url))
-        .header("private-token", BOOTSTRAP_TOKEN)
-        .send(&tokens)
-        .expect("the import is accepted")
-        .body_mut()
-        .read_to_string()
-        .expect("an answer");
-    assert!(imported.contains("\"failed\":0"), "{imported}");
+    forge::import(&server, &tokens);
 
     let npm = Npm::OnPath;
     let registry = format!("{}/api/v4/{}", server.url, LEVELS[0]);

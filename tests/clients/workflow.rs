@@ -1,27 +1,55 @@
 //! The workflow of every client: publish, list versions, install, tag, install from the lock file, and report the
 //! reason of a refusal.
 
-use super::{Machine, ProgramOutput, are_enabled};
-use hexad_tests::forge::{self, MAINTAINER, PRIVATE};
-use hexad_tests::server::Server;
-use std::path::Path;
+use super::*;
 
-/// The commands that every client has.
+/// The commands that every client has. The commands with a body here are those of npm, or of most clients.
 pub trait Client {
+    /// Runs the client in `folder`.
+    fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> ProgramOutput;
+
+    /// The same without any cache.
+    fn run_cold(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> ProgramOutput;
+
+    /// More lines for `.npmrc`.
+    fn configuration(&self) -> &str {
+        ""
+    }
+
     /// Writes the client's own configuration: the registry and a token for it.
-    fn sign_in(&self, machine: &Machine, registry: &str, token: &str);
+    fn sign_in(&self, machine: &Machine, registry: &str, token: &str) {
+        machine.write_npmrc(registry, token, self.configuration());
+    }
+
     /// The same for packages of one scope. No other registry is configured.
-    fn sign_in_for(&self, machine: &Machine, scope: &str, registry: &str, token: &str);
+    fn sign_in_for(&self, machine: &Machine, scope: &str, registry: &str, token: &str) {
+        machine.write_scoped_npmrc(scope, registry, token, self.configuration());
+    }
+
     /// Publishes the package in `folder`.
-    fn publish(&self, machine: &Machine, folder: &Path) -> ProgramOutput;
+    fn publish(&self, machine: &Machine, folder: &Path) -> ProgramOutput {
+        self.run(machine, folder, &["publish"])
+    }
+
     /// Prints every version of a package.
-    fn versions(&self, machine: &Machine, name: &str) -> ProgramOutput;
+    fn versions(&self, machine: &Machine, name: &str) -> ProgramOutput {
+        self.run(machine, &machine.folder("here"), &["info", name, "versions", "--json"])
+    }
+
     /// Adds a dependency to the application in `folder`, without any cache.
-    fn add(&self, machine: &Machine, folder: &Path, spec: &str) -> ProgramOutput;
+    fn add(&self, machine: &Machine, folder: &Path, spec: &str) -> ProgramOutput {
+        self.run_cold(machine, folder, &["add", spec])
+    }
+
     /// Installs exactly the versions of the lock file in `folder`, without any cache.
-    fn install_locked(&self, machine: &Machine, folder: &Path) -> ProgramOutput;
+    fn install_locked(&self, machine: &Machine, folder: &Path) -> ProgramOutput {
+        self.run_cold(machine, folder, &["install", "--frozen-lockfile"])
+    }
+
     /// Points a tag at a version.
-    fn tag(&self, machine: &Machine, spec: &str, tag: &str) -> ProgramOutput;
+    fn tag(&self, machine: &Machine, spec: &str, tag: &str) -> ProgramOutput {
+        self.run(machine, &machine.folder("here"), &["dist-tag", "add", spec, tag])
+    }
 }
 
 /// Writes a package whose module exports its name and version.
@@ -50,12 +78,7 @@ pub fn application(machine: &Machine, name: &str) -> std::path::PathBuf {
 
 /// Runs the workflow in a private project with the token of a maintainer.
 pub fn run(client: &dyn Client) {
-    if !are_enabled() {
-        return;
-    }
-    let data = tempfile::tempdir().expect("a temporary folder");
-    let server = Server::start(data.path());
-    forge::seed(&server);
+    let Some(server) = server() else { return };
     let registry = format!("{}/api/v4/projects/{PRIVATE}/packages/npm/", server.url);
     let machine = Machine::new();
     client.sign_in(&machine, &registry, MAINTAINER);

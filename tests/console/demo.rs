@@ -1,12 +1,11 @@
 //! The demo of `hexad up --demo`, on the pages.
 
-use std::path::Path;
-
+use super::*;
 use hexad_tests::databases;
+use hexad_tests::forge;
 use hexad_tests::http::{agent, console_session, read};
-use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, up};
+use hexad_tests::server::{Server, up};
 use hexad_tests::wait::{SOON, wait_until};
-use serde_json::json;
 
 /// A page, for a session.
 fn page(server: &Server, path: &str, session: &str) -> String {
@@ -82,13 +81,7 @@ fn a_demo_is_never_loaded_over_other_records() {
     ];
     let lines: String = records.iter().map(|record| format!("{record}\n")).collect();
     let server = Server::start(data.path());
-    let import = |server: &Server| {
-        let request = agent().post(format!("{}/api/v4/import/directory", server.url));
-        let sent = request.header("private-token", BOOTSTRAP_TOKEN).send(lines.as_bytes());
-        let answer = read(sent.expect("an answer")).expect("an answer");
-        assert_eq!((answer.status, answer.json()["failed"].as_u64()), (200, Some(0)));
-    };
-    import(&server);
+    forge::import(&server, &lines);
     server.kill();
     // The file of a build that had its mark in the folder.
     std::fs::write(data.path().join("demo"), "").expect("a file");
@@ -100,8 +93,7 @@ fn a_demo_is_never_loaded_over_other_records() {
     }
     let server = Server::start(data.path());
     for path in ["users?username=alice", "projects/prod%2Fsecret"] {
-        let request = agent().get(format!("{}/api/v4/{path}", server.url)).header("private-token", BOOTSTRAP_TOKEN);
-        let answer = read(request.call().expect("an answer")).expect("an answer");
+        let answer = server.get(path, BOOTSTRAP_TOKEN);
         assert!(answer.status == 200 && answer.text().contains("\"id\":1"), "{path}: {}", answer.text());
     }
 }

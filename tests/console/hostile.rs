@@ -1,13 +1,9 @@
 //! In a real browser, users' texts do not run as code.
 
-use super::site::{Site, check_quiet};
-use hexad_tests::browser::{Browser, Options, is_enabled};
-use hexad_tests::forge::{ADMIN, PUBLIC};
-use hexad_tests::repository::Repository;
-use hexad_tests::server::BOOTSTRAP_TOKEN;
-use hexad_tests::suggestions::{Suggestions, import_git};
+use super::*;
+use hexad_tests::forge::PUBLIC;
+use hexad_tests::suggestions::{Suggestions, import_repository};
 use hexad_tests::upstream::Upstream;
-use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// The corpus of the console's own tests.
@@ -35,7 +31,7 @@ fn check(browser: &Browser, site: &Site, page: &str, hostile: &str) {
     assert_eq!(state[1], 0, "{page}, {hostile:?}: parts that load something");
     assert!(state[2].as_i64().is_some_and(|pixels| pixels <= 0), "{page}, {hostile:?}: {state}");
     assert_eq!((&state[3], &state[4]), (&1.into(), &1.into()), "{page}, {hostile:?}: the frame");
-    check_quiet(browser, site);
+    check_quiet(browser, &site.server.url);
 }
 
 fn import(site: &Site, area: &str, records: &[Value]) {
@@ -46,10 +42,7 @@ fn import(site: &Site, area: &str, records: &[Value]) {
 
 #[test]
 fn texts_of_packages_do_not_run() {
-    if !is_enabled() {
-        return;
-    }
-    let (site, browser) = (Site::start(), Browser::start(&Options::default()));
+    let Some((site, browser)) = visit() else { return };
     site.sign_in(&browser, ADMIN);
     for (index, hostile) in corpus().iter().enumerate() {
         let name = format!("@acme/hostile-{index}");
@@ -65,10 +58,7 @@ fn texts_of_packages_do_not_run() {
 
 #[test]
 fn texts_in_addresses_do_not_run() {
-    if !is_enabled() {
-        return;
-    }
-    let (site, browser) = (Site::start(), Browser::start(&Options::default()));
+    let Some((site, browser)) = visit() else { return };
     site.sign_in(&browser, ADMIN);
     for hostile in corpus() {
         let text = encode(&hostile);
@@ -86,10 +76,7 @@ fn texts_in_addresses_do_not_run() {
 
 #[test]
 fn texts_of_merge_requests_do_not_run() {
-    if !is_enabled() {
-        return;
-    }
-    let (site, browser) = (Site::start(), Browser::start(&Options::default()));
+    let Some((site, browser)) = visit() else { return };
     let corpus = corpus();
     // File names may have any byte but a slash.
     let files: Vec<String> = corpus.iter().map(|text| file_name(text)).collect();
@@ -98,7 +85,7 @@ fn texts_of_merge_requests_do_not_run() {
     for (index, hostile) in corpus.iter().enumerate() {
         repository.git(&["branch", &branch(index, hostile)]);
     }
-    assert!(import_git(&site.server, PUBLIC, repository.path(), &[]).status.success());
+    import_repository(&site.server, PUBLIC, &repository, &[]);
     let requests: Vec<Value> = corpus
         .iter()
         .enumerate()
@@ -139,8 +126,7 @@ fn texts_of_users_experiments_and_engines_do_not_run() {
     let settings =
         json!({"analytics_api_base_url": engine.url, "analytics_api_key": "a-key-of-thirty-two-bytes-or-more"});
     assert_eq!(site.send("PUT", "application/settings", ADMIN, &settings.to_string()).status, 200);
-    let feature = site.send("POST", "features/product_analytics_features", ADMIN, r#"{"value":true}"#);
-    assert_eq!(feature.status, 201, "{}", feature.text());
+    site.send("POST", "features/product_analytics_features", ADMIN, r#"{"value":true}"#).expect(201);
     let users = corpus.iter().enumerate().map(|(index, hostile)| {
         json!({"kind": "user", "id": 9000 + index, "username": format!("hostile-{index}"), "name": hostile})
     });
@@ -190,10 +176,7 @@ fn names(prefix: &str, longest: usize) -> Vec<String> {
 
 #[test]
 fn names_of_packages_and_their_tags_do_not_run() {
-    if !is_enabled() {
-        return;
-    }
-    let (site, browser) = (Site::start(), Browser::start(&Options::default()));
+    let Some((site, browser)) = visit() else { return };
     // An unchanged text is not a valid name.
     for hostile in corpus() {
         let path = format!("projects/{PUBLIC}/packages/npm/{}", encode(&hostile));
@@ -227,10 +210,7 @@ fn names_of_packages_and_their_tags_do_not_run() {
 
 #[test]
 fn labels_of_issues_do_not_run() {
-    if !is_enabled() {
-        return;
-    }
-    let (site, browser) = (Site::start(), Browser::start(&Options::default()));
+    let Some((site, browser)) = visit() else { return };
     // A comma separates labels.
     let labels: Vec<String> = corpus().into_iter().filter(|label| !label.contains([',', '\n'])).collect();
     let issues = labels.iter().enumerate().map(|(index, label)| {
@@ -254,10 +234,7 @@ fn labels_of_issues_do_not_run() {
 
 #[test]
 fn usernames_do_not_run() {
-    if !is_enabled() {
-        return;
-    }
-    let (site, browser) = (Site::start(), Browser::start(&Options::default()));
+    let Some((site, browser)) = visit() else { return };
     let users = |names: &[String], first: usize| -> String {
         let user = |(index, name): (usize, &String)| json!({"kind": "user", "id": first + index, "username": name, "name": name});
         names.iter().enumerate().map(|each| format!("{}\n", user(each))).collect()

@@ -1,17 +1,12 @@
 //! Users' actions on the pages reach the areas.
 
-use super::site::{NAME, Site, check_quiet};
-use hexad_tests::browser::{Browser, Options, is_enabled};
-use hexad_tests::forge::{ADMIN, DEVELOPER, MAINTAINER};
-use hexad_tests::repository::Repository;
-use serde_json::Value;
+use super::site::NAME;
+use super::*;
+use hexad_tests::forge::MAINTAINER;
 
 #[test]
 fn a_tag_that_is_set_here_is_seen_by_npm() {
-    if !is_enabled() {
-        return;
-    }
-    let (site, browser) = (Site::start(), Browser::start(&Options::default()));
+    let Some((site, browser)) = visit() else { return };
     site.sign_in(&browser, DEVELOPER);
     browser.open(&site.page("/packages/@acme/lib?project=acme/open"));
     browser.type_into("#manage input[name=tag]", "stable");
@@ -19,15 +14,12 @@ fn a_tag_that_is_set_here_is_seen_by_npm() {
     browser.expect_text("main .alert", "stable");
     let tags: Value = serde_json::from_slice(&site.npm(&["view", NAME, "dist-tags", "--json"])).expect("JSON");
     assert!(tags["stable"].is_string(), "{tags}");
-    check_quiet(&browser, &site);
+    check_quiet(&browser, &site.server.url);
 }
 
 #[test]
 fn unpublishing_asks_twice() {
-    if !is_enabled() {
-        return;
-    }
-    let (site, browser) = (Site::start(), Browser::start(&Options::default()));
+    let Some((site, browser)) = visit() else { return };
     site.sign_in(&browser, MAINTAINER);
     browser.open(&site.page("/packages/@acme/lib?project=acme/open"));
     browser.type_into("#manage input[name=confirmation]", "2.0.0");
@@ -40,10 +32,7 @@ fn unpublishing_asks_twice() {
 
 #[test]
 fn suggestions_that_are_applied_here_are_seen_by_git() {
-    if !is_enabled() {
-        return;
-    }
-    let (site, browser) = (Site::start(), Browser::start(&Options::default()));
+    let Some((site, browser)) = visit() else { return };
     let suggestions = site.merge_request();
     let before = suggestions.head("topic");
     site.sign_in(&browser, MAINTAINER);
@@ -62,15 +51,12 @@ fn suggestions_that_are_applied_here_are_seen_by_git() {
     assert!(file.contains("first();") && file.contains("second();"), "{file}");
     assert_eq!(clone.text(&["log", "-1", "--format=%s", "origin/topic"]), "Both at once");
     browser.expect_text("main", "applied");
-    check_quiet(&browser, &site);
+    check_quiet(&browser, &site.server.url);
 }
 
 #[test]
 fn everything_works_without_scripts() {
-    if !is_enabled() {
-        return;
-    }
-    let (site, browser) = (Site::start(), Browser::start(&Options { without_scripts: true, ..Options::default() }));
+    let Some((site, browser)) = visit_without_scripts() else { return };
     browser.open(&site.page("/"));
     assert!(browser.text("#results").contains(NAME));
     site.sign_in(&browser, DEVELOPER);
@@ -87,10 +73,7 @@ fn everything_works_without_scripts() {
 
 #[test]
 fn the_keyboard_suffices() {
-    if !is_enabled() {
-        return;
-    }
-    let (site, browser) = (Site::start(), Browser::start(&Options::default()));
+    let Some((site, browser)) = visit() else { return };
     browser.open(&site.page("/-/sign-in"));
     // The field has the focus; Enter sends the form.
     browser.press(&DEVELOPER.chars().chain(['\u{e007}']).collect::<Vec<_>>());
@@ -104,10 +87,7 @@ fn the_keyboard_suffices() {
 
 #[test]
 fn signing_out_and_revoking_end_a_session() {
-    if !is_enabled() {
-        return;
-    }
-    let (site, browser) = (Site::start(), Browser::start(&Options::default()));
+    let Some((site, browser)) = visit() else { return };
     site.sign_in(&browser, DEVELOPER);
     assert_eq!(browser.run("return document.cookie"), "", "no script reads the cookie");
     site.sign_out(&browser);

@@ -1,20 +1,15 @@
 //! The operator's pages in the browser: a component is replaced, promoted and rolled back.
 
-use super::site::Site;
-use hexad_tests::browser::{Browser, Options, is_enabled};
-use hexad_tests::operator::{Operator, open_in_browser};
-use hexad_tests::server::{root, run};
-use serde_json::Value;
-use std::path::{Path, PathBuf};
+use super::*;
+use hexad_tests::operator::{self, Operator, open_in_browser};
+use hexad_tests::server::run;
 
 const COMPONENT: &str = "experiments";
 
-/// The shipped component with one more custom section, so that only its digest differs.
+/// A file with another build of the component.
 fn variant(folder: &Path, mark: u8) -> PathBuf {
-    let mut wasm = std::fs::read(root().join(format!("dist/{COMPONENT}.wasm"))).expect("a built component");
-    wasm.extend([0, 6, 4, b'm', b'a', b'r', b'k', mark]);
     let path = folder.join(format!("{mark}.wasm"));
-    std::fs::write(&path, wasm).expect("a file");
+    std::fs::write(&path, operator::variant(COMPONENT, mark)).expect("a file");
     path
 }
 
@@ -44,22 +39,9 @@ fn swap(browser: &Browser, file: &Path, percent: Option<&str>) {
     browser.click("#swap button");
 }
 
-#[track_caller]
-fn check_quiet(browser: &Browser, origin: &str) {
-    let complaints = browser.complaints();
-    assert!(complaints.is_empty(), "{}: {complaints:?}", browser.url());
-    for request in browser.requests() {
-        let is_own = ["data:", "chrome", origin].iter().any(|start| request.url.starts_with(start));
-        assert!(is_own, "{} loads {}", browser.url(), request.url);
-    }
-}
-
 #[test]
 fn a_component_is_swapped_promoted_and_rolled_back_in_the_browser() {
-    if !is_enabled() {
-        return;
-    }
-    let (site, browser) = (Site::start(), Browser::start(&Options { without_scripts: true, ..Options::default() }));
+    let Some((site, browser)) = visit_without_scripts() else { return };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (first, second) = (variant(folder.path(), 1), variant(folder.path(), 2));
     let original = digest(&site);
@@ -73,9 +55,7 @@ fn a_component_is_swapped_promoted_and_rolled_back_in_the_browser() {
         browser.resize(width, 900);
         browser.open(&format!("{origin}/operator"));
         check_quiet(&browser, &origin);
-        let name = format!("tests/cache/screenshots/operator-{width}.png");
-        std::fs::create_dir_all(root().join("tests/cache/screenshots")).expect("a folder");
-        std::fs::write(root().join(name), browser.picture()).expect("a file");
+        std::fs::write(screenshots().join(format!("operator-{width}.png")), browser.picture()).expect("a file");
     }
     browser.resize(1280, 900);
     browser.open(&format!("{origin}/operator/components/{COMPONENT}"));
@@ -113,10 +93,7 @@ fn a_component_is_swapped_promoted_and_rolled_back_in_the_browser() {
 
 #[test]
 fn a_browser_is_signed_in_by_the_page_that_the_command_opens() {
-    if !is_enabled() {
-        return;
-    }
-    let (site, browser) = (Site::start(), Browser::start(&Options { without_scripts: true, ..Options::default() }));
+    let Some((site, browser)) = visit_without_scripts() else { return };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (arguments, _) = open_in_browser(&site.server, folder.path());
     browser.open(&format!("file://{}", arguments[0]));
@@ -138,14 +115,9 @@ fn the_operators_pages_are_accessible() {
         browser.expect_text("main h1", "Components");
         for path in ["", "/components/experiments", "/components/experiments/rollback", "/x", "/sign-in"] {
             browser.open(&format!("{origin}/operator{path}"));
-            let overflow =
-                browser.run("return document.documentElement.scrollWidth - document.documentElement.clientWidth");
-            assert!(overflow.as_i64().is_some_and(|pixels| pixels <= 0), "{path}: {overflow}");
+            check_width(&browser, path);
             check_quiet(&browser, &origin);
-            let faults = browser.accessibility_faults();
-            assert!(faults.is_empty(), "{path}, dark {dark}: {faults:#?}");
-            // axe-core writes to the browser's log.
-            browser.complaints();
+            check_accessible(&browser, &format!("{path}, dark {dark}"));
         }
     }
 }

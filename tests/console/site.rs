@@ -1,20 +1,17 @@
 //! A forge with records for every page.
 
-use hexad_tests::browser::Browser;
-use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
-use hexad_tests::http::{Answer, agent, read};
+use super::*;
+use hexad_tests::forge::{self, PUBLIC};
+use hexad_tests::http::Answer;
 use hexad_tests::package;
-use hexad_tests::repository::Repository;
-use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, output};
-use hexad_tests::suggestions::{Suggestions, import_git};
-use serde_json::{Value, json};
+use hexad_tests::server::{Server, output};
+use hexad_tests::suggestions::{Suggestions, import_repository};
 use std::process::Command;
 
 pub const NAME: &str = "@acme/lib";
 
 pub struct Site {
     pub server: Server,
-    _data: tempfile::TempDir,
 }
 
 impl Site {
@@ -24,16 +21,9 @@ impl Site {
 
     /// The same with values for the manifest's variables.
     pub fn start_with(variables: &[(&str, &str)]) -> Self {
-        let data = tempfile::tempdir().expect("a temporary folder");
-        let server = Server::start_with(data.path(), variables);
-        forge::seed(&server);
-        let site = Site { server, _data: data };
-        site.publish(
-            NAME,
-            "1.0.0",
-            "latest",
-            "# Lib\n\n## Use\n\n- [x] done\n\n|a|b|\n|-|-|\n|1|2|\n\n```js\nrun();\n```",
-        );
+        let site = Site { server: forge::server(variables) };
+        let readme = "# Lib\n\n## Use\n\n- [x] done\n\n|a|b|\n|-|-|\n|1|2|\n\n```js\nrun();\n```";
+        site.publish(NAME, "1.0.0", "latest", readme);
         site.publish(NAME, "2.0.0", "next", "# Lib");
         let issues: String = (1..200)
             .map(|id| {
@@ -48,9 +38,7 @@ impl Site {
 
     /// A request to the API.
     pub fn send(&self, method: &str, path: &str, token: &str, body: &str) -> Answer {
-        let request = ureq::http::Request::builder().method(method).uri(format!("{}/api/v4/{path}", self.server.url));
-        let request = request.header("private-token", token).header("content-type", "application/json");
-        read(agent().run(request.body(body.to_owned()).expect("a request")).expect("an answer")).expect("an answer")
+        self.server.send(method, path, token, body)
     }
 
     /// Publishes a version whose texts are all `text`.
@@ -67,14 +55,13 @@ impl Site {
         record["homepage"] = text.into();
         record["repository"] = json!({"type": "git", "url": text});
         let path = format!("projects/{PUBLIC}/packages/npm/{}", name.replace('/', "%2f"));
-        let answer = self.send("PUT", &path, DEVELOPER, &document.to_string());
-        assert_eq!(answer.status, 200, "{}", answer.text());
+        self.send("PUT", &path, DEVELOPER, &document.to_string()).expect(200);
     }
 
     /// A merge request with two suggestions on a real repository.
     pub fn merge_request(&self) -> Suggestions {
         let repository = Repository::with(&[("main.rs", b"fn main() {\n    one();\n    two();\n}\n")]);
-        assert!(import_git(&self.server, PUBLIC, repository.path(), &[]).status.success());
+        import_repository(&self.server, PUBLIC, &repository, &[]);
         let suggestions = Suggestions::new(&self.server, PUBLIC, DEVELOPER);
         suggestions.import_merge_request(1, "topic");
         let head = suggestions.head("topic");
@@ -113,15 +100,35 @@ impl Site {
     }
 }
 
-/// Checks that the browser reported no errors and requested only allowed addresses.
+/// Checks that the browser reported no errors and requested only addresses that begin with `origin`.
 #[track_caller]
-pub fn check_quiet(browser: &Browser, site: &Site) {
+pub fn check_quiet(browser: &Browser, origin: &str) {
     let complaints = browser.complaints();
     assert!(complaints.is_empty(), "{}: {complaints:?}", browser.url());
     for request in browser.requests() {
-        let is_own = request.url.starts_with(&site.server.url)
-            || request.url.starts_with("data:")
-            || request.url.starts_with("chrome");
+        let is_own = ["data:", "chrome", origin].iter().any(|start| request.url.starts_with(start));
         assert!(is_own, "{} loads {}", browser.url(), request.url);
     }
+}
+
+/// Checks that a page is not wider than the window.
+#[track_caller]
+pub fn check_width(browser: &Browser, what: &str) {
+    let overflow = browser.run("return document.documentElement.scrollWidth - document.documentElement.clientWidth");
+    assert!(overflow.as_i64().is_some_and(|pixels| pixels <= 0), "{what}: {overflow}");
+}
+
+#[track_caller]
+pub fn check_accessible(browser: &Browser, what: &str) {
+    let faults = browser.accessibility_faults();
+    assert!(faults.is_empty(), "{what}: {faults:#?}");
+    // axe-core writes to the browser's log.
+    browser.complaints();
+}
+
+/// Where the pictures of pages are kept.
+pub fn screenshots() -> PathBuf {
+    let folder = root().join("tests/cache/screenshots");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    folder
 }

@@ -2,9 +2,9 @@
 //! item counts as used from the file that defines it, so a parent that only declares and re-exports its children uses
 //! no child.
 
+use super::*;
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A module's or an item's place in its crate: `["store", "record"]` for `crate::store::record`.
 type Location = Vec<String>;

@@ -1,8 +1,7 @@
 //! Links of the documents lead to files and headings that exist.
 
-use hexad_tests::server::root;
+use super::*;
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The project's Markdown files, by their paths in the project.

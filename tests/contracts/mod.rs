@@ -16,6 +16,7 @@ mod waits;
 mod worlds;
 
 use hexad_tests::server::root;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// `spin.toml`, parsed.

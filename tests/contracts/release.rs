@@ -1,6 +1,6 @@
 //! The requirements of a release. `HEXAD_RELEASE=yes` says that a release is being made.
 
-use hexad_tests::server::root;
+use super::*;
 use sha2::{Digest as _, Sha256};
 
 fn read(path: &str) -> String {

@@ -1,6 +1,6 @@
 //! `hexad token create` offers the scopes that the server accepts, although both share no code.
 
-use hexad_tests::server::root;
+use super::*;
 
 /// The texts of the list that begins with `head` in a file.
 fn listed(path: &str, head: &str) -> Vec<String> {

@@ -1,8 +1,7 @@
 //! The vendored interfaces are byte for byte those of the guest SDK that the components are built with. So a component
 //! and its contract cannot drift apart.
 
-use hexad_tests::server::root;
-use std::path::{Path, PathBuf};
+use super::*;
 use std::process::Command;
 
 /// Our folder below `wit/deps`, and the SDK's.

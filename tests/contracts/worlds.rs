@@ -1,9 +1,7 @@
 //! Each built component fits its world: it imports no more than its world, and exports all of its
 //! world's exports.
 
-use super::{areas, built};
-use hexad_tests::server::root;
-use std::path::PathBuf;
+use super::*;
 use wit_parser::{Resolve, WorldId};
 
 /// The vendored packages, in the order of their dependencies.

@@ -39,16 +39,22 @@ pub const RECORDS: &str = r#"
 {"kind":"member","source_type":"group","source_id":10,"user_id":4,"access_level":10}
 "#;
 
+/// A server of its own with the forge's records. Its data folder ends with it.
+pub fn server(variables: &[(&str, &str)]) -> Server {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::start_with(folder.path(), variables).with_folder(folder);
+    seed(&server);
+    server
+}
+
 /// Imports the forge's records.
 pub fn seed(server: &Server) {
-    let answer = ureq::post(format!("{}/api/v4/import/directory", server.url))
-        .header("private-token", BOOTSTRAP_TOKEN)
-        .content_type("application/x-ndjson")
-        .send(RECORDS)
-        .expect("the import is accepted")
-        .body_mut()
-        .read_to_string()
-        .expect("an answer");
-    let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
-    assert_eq!(answer["failed"], 0, "{answer}");
+    import(server, RECORDS);
+}
+
+/// Imports records of users, groups and projects, all of which must be valid.
+#[track_caller]
+pub fn import(server: &Server, lines: &str) {
+    let answer = server.send("POST", "import/directory", BOOTSTRAP_TOKEN, lines);
+    assert_eq!(answer.json()["failed"], 0, "{}", answer.text());
 }

@@ -15,6 +15,13 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// This response, which has to have a status.
+    #[track_caller]
+    pub fn expect(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{}", self.text());
+        self
+    }
+
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|why| panic!("{why}: {}", self.text()))

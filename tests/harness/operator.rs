@@ -21,6 +21,16 @@ fn patient(request: RequestBuilder<WithBody>) -> RequestBuilder<WithBody> {
     request.config().timeout_recv_response(Some(OF_LONG_REQUESTS)).build()
 }
 
+/// A built component, for example `experiments` or `fixtures/probe`, with one more custom section, so that only its
+/// digest differs.
+pub fn variant(component: &str, mark: u8) -> Vec<u8> {
+    let path = root().join(format!("dist/{component}.wasm"));
+    let mut wasm = std::fs::read(&path).unwrap_or_else(|why| panic!("{}: {why}; `make components`", path.display()));
+    // The section's id, its length, the length of its name, its name, its content.
+    wasm.extend([0, 6, 4, b'm', b'a', b'r', b'k', mark]);
+    wasm
+}
+
 impl Operator {
     pub fn of(server: &Server) -> Self {
         let path = server.data.join("admin.json");
@@ -47,16 +57,20 @@ impl Operator {
 
     /// Replaces a component, as `hexad swap` does.
     pub fn swap(&self, component: &str, wasm: &[u8]) -> Answer {
-        let request = self.agent.put(format!("{}/components/{component}", self.url));
-        let request = request.header("authorization", &self.authorization).content_type("application/wasm");
-        patient(request).send(wasm).and_then(http::read).expect("an answer")
+        self.swap_with(component, wasm, None)
     }
 
     /// The same with a signature.
     pub fn swap_signed(&self, component: &str, wasm: &[u8], signature: &[u8]) -> Answer {
+        self.swap_with(component, wasm, Some(signature))
+    }
+
+    fn swap_with(&self, component: &str, wasm: &[u8], signature: Option<&[u8]>) -> Answer {
         let request = self.agent.put(format!("{}/components/{component}", self.url));
-        let request = request.header("authorization", &self.authorization).content_type("application/wasm");
-        let request = request.header("x-hexad-signature", BASE64_STANDARD.encode(signature));
+        let mut request = request.header("authorization", &self.authorization).content_type("application/wasm");
+        if let Some(signature) = signature {
+            request = request.header("x-hexad-signature", BASE64_STANDARD.encode(signature));
+        }
         patient(request).send(wasm).and_then(http::read).expect("an answer")
     }
 

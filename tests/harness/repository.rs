@@ -1,7 +1,7 @@
 //! A local git repository, by the program `git`.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{ChildStdin, Command, Output, Stdio};
 
 pub struct Repository {
     folder: tempfile::TempDir,
@@ -34,6 +34,14 @@ impl Repository {
         repository
     }
 
+    /// Runs `git fast-import`, to whose input `write` writes.
+    pub fn fast_import(&self, write: impl FnOnce(&mut ChildStdin) -> std::io::Result<()>) {
+        let mut command = self.command(&["fast-import", "--quiet", "--force"]);
+        let mut child = command.stdin(Stdio::piped()).spawn().expect("git runs");
+        write(&mut child.stdin.take().expect("piped")).expect("git reads");
+        assert!(child.wait().expect("git ends").success());
+    }
+
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
@@ -54,6 +62,10 @@ impl Repository {
         self.text(&["rev-parse", "HEAD"])
     }
 
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        command(self.path(), arguments)
+    }
+
     /// The output of git, as text without the last line end.
     #[track_caller]
     pub fn text(&self, arguments: &[&str]) -> String {
@@ -69,9 +81,15 @@ impl Repository {
     }
 }
 
-/// Runs git in a folder, without the user's configuration and with fixed authors and times.
+/// Runs git in a folder.
 pub fn git(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new("git")
+    command(folder, arguments).output().expect("these tests need the program `git`")
+}
+
+/// git in a folder, without the user's configuration and with fixed authors and times.
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new("git");
+    command
         .args(arguments)
         .current_dir(folder)
         .env_remove("GIT_DIR")
@@ -79,7 +97,6 @@ pub fn git(folder: &Path, arguments: &[&str]) -> Output {
         .envs([("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_NOSYSTEM", "1")])
         .envs([("GIT_AUTHOR_NAME", "A"), ("GIT_AUTHOR_EMAIL", "a@x"), ("GIT_AUTHOR_DATE", "1700000000 +0000")])
         .envs([("GIT_COMMITTER_NAME", "A"), ("GIT_COMMITTER_EMAIL", "a@x"), ("GIT_COMMITTER_DATE", "1700000000 +0000")])
-        .stdin(Stdio::null())
-        .output()
-        .expect("these tests need the program `git`")
+        .stdin(Stdio::null());
+    command
 }

@@ -1,6 +1,6 @@
 //! The shipped program, run as a process over loopback.
 
-use crate::http::{agent, read};
+use crate::http::{Answer, agent, read};
 use crate::processor_time::processor_time_of;
 use crate::wait::{self, OF_CONNECTIONS, line_with};
 use crate::{compiled_code, databases};
@@ -10,6 +10,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
+use ureq::http::Request;
 
 /// The token that every server of the tests is started with.
 pub const BOOTSTRAP_TOKEN: &str = "bootstrap-token-of-the-tests";
@@ -114,6 +115,8 @@ pub struct Server {
     /// For example `http://127.0.0.1:40123`.
     pub url: String,
     pub data: PathBuf,
+    /// A temporary folder with the data.
+    folder: Option<tempfile::TempDir>,
 }
 
 impl Server {
@@ -195,11 +198,31 @@ impl Server {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         // If the server is late, dropping `Server` kills the process.
-        let mut server = Server { child, url: String::new(), data: data.to_owned() };
+        let mut server = Server { child, url: String::new(), data: data.to_owned(), folder: None };
         let (line, lines) = line_with(deadline, "listening on ", lines);
         let line = line.expect("the program ended before it listened; its log is above");
         server.url = line.trim_start_matches("listening on ").trim().to_owned();
         (server, lines)
+    }
+
+    /// Keeps a temporary folder until the server's end.
+    pub fn with_folder(mut self, folder: tempfile::TempDir) -> Self {
+        self.folder = Some(folder);
+        self
+    }
+
+    /// Sends a request to the API, with a token. `path` begins after `/api/v4/`.
+    #[track_caller]
+    pub fn send(&self, method: &str, path: &str, token: &str, body: impl Into<Vec<u8>>) -> Answer {
+        let request = Request::builder().method(method).uri(format!("{}/api/v4/{path}", self.url));
+        let request = request.header("private-token", token).header("content-type", "application/json");
+        let request = request.body(body.into()).expect("a valid request");
+        agent().run(request).and_then(read).unwrap_or_else(|why| panic!("{method} {path}: {why}"))
+    }
+
+    #[track_caller]
+    pub fn get(&self, path: &str, token: &str) -> Answer {
+        self.send("GET", path, token, "")
     }
 
     /// `host:port`.

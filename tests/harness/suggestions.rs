@@ -1,10 +1,12 @@
 //! A plain client of merge requests' discussions and suggestions.
 
 use crate::http::{self, Answer};
+use crate::repository::Repository;
 use crate::server::{BOOTSTRAP_TOKEN, Server, program};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Command, Output};
+use ureq::http::Request;
 
 /// One project on a server, with a token.
 #[derive(Clone)]
@@ -30,14 +32,8 @@ impl Suggestions {
     pub fn import_merge_request(&self, iid: u64, branch: &str) {
         let record = json!({"kind": "merge_request", "id": 1000 * self.project + iid, "iid": iid, "project_id": self.project,
             "source_branch": branch, "target_branch": "main", "state": "opened", "title": branch, "author": {"id": 3}});
-        let answer = self
-            .agent
-            .post(format!("{}/api/v4/import/suggestions", self.url))
-            .header("private-token", BOOTSTRAP_TOKEN)
-            .content_type("application/x-ndjson")
-            .send(record.to_string())
-            .expect("an answer");
-        assert_eq!(http::read(answer).expect("an answer").json()["failed"], 0);
+        let answer = self.send("POST", "import/suggestions", BOOTSTRAP_TOKEN, &record).expect("an answer");
+        assert_eq!(answer.json()["failed"], 0);
     }
 
     /// The commit at a branch's head.
@@ -67,14 +63,8 @@ impl Suggestions {
     pub fn comment(&self, iid: u64, head: &str, path: &str, line: u64, body: &str) -> Result<Answer, ureq::Error> {
         let body = json!({"body": body, "position": {"position_type": "text",
             "base_sha": head, "start_sha": head, "head_sha": head, "old_path": path, "new_path": path, "new_line": line}});
-        let answer = self
-            .agent
-            .post(format!("{}/api/v4/projects/{}/merge_requests/{iid}/discussions", self.url, self.project))
-            .header("private-token", &self.token)
-            .content_type("application/json")
-            .send(body.to_string())?;
-        let answer = http::read(answer)?;
-        assert_eq!(answer.status, 201, "{}", String::from_utf8_lossy(&answer.body));
+        let path = format!("projects/{}/merge_requests/{iid}/discussions", self.project);
+        let answer = self.send("POST", &path, &self.token, &body)?.expect(201);
         Ok(answer)
     }
 
@@ -82,14 +72,14 @@ impl Suggestions {
         self.put(&format!("suggestions/{id}/apply"), &json!({"commit_message": message}))
     }
 
+    fn send(&self, method: &str, path: &str, token: &str, body: &Value) -> Result<Answer, ureq::Error> {
+        let request = Request::builder().method(method).uri(format!("{}/api/v4/{path}", self.url));
+        let request = request.header("private-token", token).header("content-type", "application/json");
+        http::read(self.agent.run(request.body(body.to_string()).expect("a valid request"))?)
+    }
+
     pub fn put(&self, path: &str, body: &Value) -> Result<Answer, ureq::Error> {
-        let answer = self
-            .agent
-            .put(format!("{}/api/v4/{path}", self.url))
-            .header("private-token", &self.token)
-            .content_type("application/json")
-            .send(body.to_string())?;
-        http::read(answer)
+        self.send("PUT", path, &self.token, body)
     }
 }
 
@@ -103,4 +93,12 @@ pub fn import_git(server: &Server, project: u64, folder: &Path, more: &[&str]) -
         .envs([("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_NOSYSTEM", "1")])
         .output()
         .expect("hexad runs")
+}
+
+/// The same, which must succeed. Returns what the program prints.
+#[track_caller]
+pub fn import_repository(server: &Server, project: u64, repository: &Repository, more: &[&str]) -> String {
+    let output = import_git(server, project, repository.path(), more);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
 }

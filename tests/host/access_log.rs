@@ -1,13 +1,9 @@
 //! The access log of a server that stops.
 
-use super::probe::{get, write_manifest};
 use super::stopping::ServiceManager;
-use hexad_tests::server::{Server, up};
-use hexad_tests::wait::{SOON, wait_until, within};
+use super::*;
+use hexad_tests::wait::within;
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader};
-use std::path::Path;
-use std::process::Command;
 
 /// The requests' lines are more than the pipe holds, but fit into the access log's queue.
 const REQUESTS: usize = 2000;
@@ -19,11 +15,10 @@ fn stop_with_lines_in_the_log(folder: &Path, arguments: &[&str]) -> (Server, Fil
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
     // Opened for reading and writing, because that does not wait for another program.
     let both = OpenOptions::new().read(true).write(true).open(&pipe).expect("a pipe");
-    let data = folder.join("data");
     let manager = ServiceManager::new(folder);
-    let mut command = up(&write_manifest(folder), &data);
-    command.args(["--threads", "1", "--access-log"]).arg(&pipe).args(arguments).envs([manager.variable()]);
-    let mut server = Server::spawn(command, &data);
+    let mut server = serve_in(folder, |command| {
+        command.args(["--threads", "1", "--access-log"]).arg(&pipe).args(arguments).envs([manager.variable()])
+    });
     let reader = File::open(&pipe).expect("a pipe");
     // From now on, the server is the only writer, so the log ends for the reader when the server has ended.
     drop(both);
@@ -34,7 +29,9 @@ fn stop_with_lines_in_the_log(folder: &Path, arguments: &[&str]) -> (Server, Fil
     server.signal("TERM");
     assert_eq!(manager.receive(), "STOPPING=1");
     // The host closes the operator's listener last.
-    wait_until(SOON, "the end of the operator's listener", || !data.join("admin.json").exists() || server.has_ended());
+    wait_until(SOON, "the end of the operator's listener", || {
+        !server.data.join("admin.json").exists() || server.has_ended()
+    });
     (server, reader)
 }
 

@@ -1,13 +1,7 @@
 //! The host is killed during publishes. Afterwards, every acknowledged version is there, byte for byte, and every
 //! visible version can be installed.
 
-use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
-use hexad_tests::package;
-use hexad_tests::registry::Registry;
-use hexad_tests::server::Server;
-use hexad_tests::wait::join;
-use std::collections::BTreeMap;
-use std::sync::mpsc;
+use super::*;
 
 const ROUNDS: u64 = 4;
 const PUBLISHERS: u64 = 4;

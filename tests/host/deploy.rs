@@ -1,16 +1,9 @@
 //! The example in `deploy/`: two PostgreSQL servers under Patroni, two hosts, HAProxy. `make failover` runs it. It
 //! takes minutes, and needs programs that no other test needs.
 
-use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
-use hexad_tests::http;
-use hexad_tests::package;
-use hexad_tests::registry::Registry;
-use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, program, root};
+use super::*;
+use hexad_tests::server::program;
 use hexad_tests::wait::wait_for_ok;
-use std::net::TcpListener;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
 
 /// Ports that the example takes.
 const PORTS: u16 = 11;

@@ -1,11 +1,10 @@
 //! The host is killed during an import of groups. The written records and the catalog, from which lists
 //! are made, agree after the next import or check, and the import can be repeated.
 
-use hexad_tests::server::{BOOTSTRAP_TOKEN, Server};
-use hexad_tests::wait::{pause, wait_until};
+use super::*;
+use hexad_tests::wait::pause;
 use serde_json::{Value, json};
 use std::ops::RangeInclusive;
-use std::time::Duration;
 
 /// How many lines the component applies together before it updates the catalog.
 const BATCH: u64 = 16 * 1024;
@@ -23,9 +22,7 @@ fn lines(range: RangeInclusive<u64>) -> String {
 }
 
 fn get(server: &Server, path: &str) -> Value {
-    let request = ureq::get(format!("{}/api/v4/{path}", server.url)).header("private-token", BOOTSTRAP_TOKEN);
-    let text = request.call().expect("an answer").body_mut().read_to_string().expect("text");
-    serde_json::from_str(&text).expect("JSON")
+    server.get(path, BOOTSTRAP_TOKEN).expect(200).json()
 }
 
 /// Whether there is a record of a group.
@@ -44,13 +41,6 @@ fn listed(server: &Server) -> Vec<u64> {
             return all;
         }
     }
-}
-
-fn import(server: &Server, lines: String) {
-    let url = format!("{}/api/v4/import/directory", server.url);
-    let request = ureq::post(url).header("private-token", BOOTSTRAP_TOKEN).content_type("application/x-ndjson");
-    let text = request.send(lines).expect("an answer").body_mut().read_to_string().expect("text");
-    assert!(text.contains("\"failed\":0"), "{text}");
 }
 
 #[test]
@@ -76,20 +66,17 @@ fn an_import_that_is_killed_leaves_a_catalog_that_agrees_with_the_records() {
         let middle = there + (missing - there) / 2;
         if is_recorded(&server, middle) { there = middle } else { missing = middle }
     }
-    let url = format!("{}/api/v4/maintenance/admin/fsck", server.url);
-    let checked = ureq::post(url).header("private-token", BOOTSTRAP_TOKEN).send_empty().expect("an answer");
-    let checked = checked.into_body().read_to_string().expect("text");
-    let checked: Value = serde_json::from_str(&checked).expect("JSON");
+    let checked = server.send("POST", "maintenance/admin/fsck", BOOTSTRAP_TOKEN, "").json();
     assert_eq!(checked["problems"], json!([]), "{checked}");
     let agreed: Vec<u64> = (1..=there).collect();
     assert_eq!(listed(&server), agreed, "a check completes the announced change before");
 
     let other = 1_000_000;
-    import(&server, lines(other..=other));
+    forge::import(&server, &lines(other..=other));
     let agreed: Vec<u64> = agreed.into_iter().chain([other]).collect();
     assert_eq!(listed(&server), agreed);
 
-    import(&server, lines(1..=2 * BATCH));
+    forge::import(&server, &lines(1..=2 * BATCH));
     let all: Vec<u64> = (1..=2 * BATCH).chain([other]).collect();
     assert_eq!(listed(&server), all);
     let last = get(&server, &format!("namespaces/g{}", 2 * BATCH));

@@ -8,17 +8,13 @@ mod trust;
 mod without;
 
 use super::stopping::open_read;
-use hexad_tests::http;
-use hexad_tests::operator::Operator;
+use super::*;
 use hexad_tests::postgres::{self, Postgres};
-use hexad_tests::server::{self, Server, root};
-use hexad_tests::wait::{self, SOON, wait_for, wait_for_ok, wait_until};
+use hexad_tests::wait::{wait_for, wait_for_ok};
 use serde_json::Value;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use trust::{List, digests};
 
 /// The answer of the guest `hello`, with the text behind it in the file.
@@ -73,13 +69,26 @@ impl Fleet {
         Member { server, folder }
     }
 
+    /// A host that trusts these versions only, and the list of them.
+    fn strict_host(&self, versions: &[u32]) -> (List, Member) {
+        let list = List::new();
+        list.set(versions);
+        let host = self.host(&["--allow-digests", list.path().to_str().expect("UTF-8")]);
+        (list, host)
+    }
+
+    /// A host in the folder of another one.
+    fn host_again(&self, folder: tempfile::TempDir) -> Member {
+        Member { server: self.host_in(folder.path(), &[]), folder }
+    }
+
     fn host_in(&self, folder: &Path, options: &[&str]) -> Server {
         self.host_of(&manifest(folder), folder, options)
     }
 
     fn host_of(&self, manifest: &Path, folder: &Path, options: &[&str]) -> Server {
         let data = folder.join("data");
-        let mut command = server::up(manifest, &data);
+        let mut command = up(manifest, &data);
         command.args(["--store", &self.url, "--admin", "127.0.0.1:0", "--threads", "1"]).args(options);
         Server::spawn(command, &data)
     }
@@ -87,9 +96,8 @@ impl Fleet {
     /// A host that was killed during a deployment and started again, and another host, which had prepared the proposed
     /// component. The list has the components that the other host trusts.
     fn hosts_after_a_killed_deployment(&self) -> (List, [Member; 2]) {
-        let list = List::new();
-        list.set(&[0, 1]);
-        let (killed, other) = (self.host(&[]), self.host(&["--allow-digests", list.path().to_str().expect("UTF-8")]));
+        let killed = self.host(&[]);
+        let (list, other) = self.strict_host(&[0, 1]);
         list.set_pipe();
         let Member { server, folder } = killed;
         let operator = Operator::of(&server);
@@ -101,12 +109,29 @@ impl Fleet {
         assert!(swap.join().is_err(), "there is no answer of a host that was killed");
         pipe.write_all(digests(&[0, 1]).as_bytes()).expect("written");
         drop(pipe);
-        let restarted = Member { server: self.host_in(folder.path(), &[]), folder };
-        (list, [restarted, other])
+        (list, [self.host_again(folder), other])
     }
 }
 
+/// A host with a store of its own.
+fn host_alone() -> Member {
+    host_alone_in(tempfile::tempdir().expect("a temporary folder"))
+}
+
+fn host_alone_in(folder: tempfile::TempDir) -> Member {
+    let data = folder.path().join("data");
+    let mut command = up(&manifest(folder.path()), &data);
+    command.args(["--admin", "127.0.0.1:0", "--threads", "1"]);
+    Member { server: Server::spawn(command, &data), folder }
+}
+
 impl Member {
+    /// Stops the host. Returns its folder.
+    fn stop(self) -> tempfile::TempDir {
+        assert_eq!(self.server.stop(), Some(0));
+        self.folder
+    }
+
     fn operator(&self) -> Operator {
         Operator::of(&self.server)
     }
@@ -131,11 +156,8 @@ impl Member {
     fn audit(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.folder.path().join("data/audit.ndjson")).expect("the audit log");
         let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-        lines
-            .map(|line| {
-                format!("{} {}", line["action"].as_str().expect("text"), line["outcome"].as_str().expect("text"))
-            })
-            .collect()
+        let words = lines.map(|line| ["action", "outcome"].map(|name| line[name].as_str().expect("text").to_owned()));
+        words.map(|words| words.join(" ")).collect()
     }
 }
 
@@ -178,8 +200,7 @@ fn once_a_swap_is_acknowledged_no_host_answers_with_an_older_component() {
             })
             .collect();
         for number in 1..=6 {
-            let answer = hosts[number as usize % 3].operator().swap("hello", &version(number));
-            assert_eq!(answer.status, 200, "{}", answer.text());
+            hosts[number as usize % 3].operator().swap("hello", &version(number)).expect(200);
             acknowledged.lock().expect("a list").push((Instant::now(), number));
         }
         is_over.store(true, Ordering::SeqCst);
@@ -187,8 +208,7 @@ fn once_a_swap_is_acknowledged_no_host_answers_with_an_older_component() {
         assert!(answers > 20, "{answers} answers");
     });
     // A rollback on any host applies to all hosts.
-    let rolled_back = hosts[1].operator().post("/components/hello/rollback");
-    assert_eq!(rolled_back.status, 200, "{}", rolled_back.text());
+    hosts[1].operator().post("/components/hello/rollback").expect(200);
     assert_eq!(hosts.each_ref().map(Member::serves), [5; 3]);
     // The changes are in the audit log of each host, and in the common one.
     let mut expected = vec!["swap done"; 6];
@@ -208,22 +228,16 @@ fn a_starting_host_serves_and_keeps_the_versions_of_the_fleet() {
     let second = fleet.host(&[]);
     assert_eq!([first.serves(), second.serves()], [1; 2]);
     // Meanwhile the first host is stopped, and has the older component in its folder.
-    let Member { server, folder } = first;
-    assert_eq!(server.stop(), Some(0));
+    let folder = first.stop();
     assert_eq!(second.operator().swap("hello", &version(2)).status, 200);
-    let first = Member { server: fleet.host_in(folder.path(), &[]), folder };
+    let first = fleet.host_again(folder);
     assert_eq!([first.serves(), second.serves()], [2; 2]);
     // Since its restart, the first host has not loaded the previous component. The rollback restores it.
-    let rolled_back = first.operator().post("/components/hello/rollback");
-    assert_eq!(rolled_back.status, 200, "{}", rolled_back.text());
+    first.operator().post("/components/hello/rollback").expect(200);
     assert_eq!([first.serves(), second.serves()], [1; 2]);
     let status = first.operator().get("/status").json();
-    let names: Vec<&str> = status["host"]["hosts"]
-        .as_array()
-        .expect("hosts")
-        .iter()
-        .map(|host| host["name"].as_str().expect("text"))
-        .collect();
+    let hosts = status["host"]["hosts"].as_array().expect("hosts").iter();
+    let names: Vec<&str> = hosts.map(|host| host["name"].as_str().expect("text")).collect();
     for member in [&first, &second] {
         let data = member.folder.path().canonicalize().expect("a folder").join("data");
         assert!(names.iter().any(|name| name.ends_with(&format!(":{}", data.display()))), "{names:?}");
@@ -233,24 +247,18 @@ fn a_starting_host_serves_and_keeps_the_versions_of_the_fleet() {
 #[test]
 fn a_joining_host_serves_the_fleets_version_instead_of_its_own() {
     let Some(fleet) = Fleet::start() else { return };
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let data = folder.path().join("data");
-    let mut command = server::up(&manifest(folder.path()), &data);
-    command.args(["--admin", "127.0.0.1:0", "--threads", "1"]);
-    let alone = Member { server: Server::spawn(command, &data), folder };
+    let alone = host_alone();
     assert_eq!(alone.operator().swap("hello", &version(1)).status, 200);
     assert_eq!(alone.serves(), 1);
-    let Member { server, folder } = alone;
-    assert_eq!(server.stop(), Some(0));
+    let folder = alone.stop();
 
     let other = fleet.host(&[]);
-    let joined = Member { server: fleet.host_in(folder.path(), &[]), folder };
+    let joined = fleet.host_again(folder);
     assert_eq!([other.serves(), joined.serves()], [0; 2]);
     assert_eq!(joined.audit(), ["swap done", "supersede done"]);
     assert_eq!(joined.operator().swap("hello", &version(2)).status, 200);
     assert_eq!([other.serves(), joined.serves()], [2; 2]);
-    let rolled_back = other.operator().post("/components/hello/rollback");
-    assert_eq!(rolled_back.status, 200, "{}", rolled_back.text());
+    other.operator().post("/components/hello/rollback").expect(200);
     assert_eq!([other.serves(), joined.serves()], [0; 2]);
 }
 
@@ -273,19 +281,16 @@ fn a_canary_is_on_trial_on_all_hosts_and_ends_on_all() {
     let Some(fleet) = Fleet::start() else { return };
     let hosts = [fleet.host(&[]), fleet.host(&[])];
     let begin = |number| {
-        let answer = hosts[0].operator().swap("hello?percent=100&window=1h", &version(number));
-        assert_eq!(answer.status, 200, "{}", answer.text());
+        hosts[0].operator().swap("hello?percent=100&window=1h", &version(number)).expect(200);
     };
     begin(1);
     assert_eq!(hosts.each_ref().map(Member::serves), [1; 2]);
     let another = hosts[1].operator().swap("hello", &version(2));
     assert!(another.status == 409 && another.text().contains("canary"), "{}", another.text());
-    let ended = hosts[1].operator().post("/components/hello/rollback");
-    assert_eq!(ended.status, 200, "{}", ended.text());
+    hosts[1].operator().post("/components/hello/rollback").expect(200);
     assert_eq!(hosts.each_ref().map(Member::serves), [0; 2]);
     begin(3);
-    let promoted = hosts[1].operator().post("/components/hello/promote");
-    assert_eq!(promoted.status, 200, "{}", promoted.text());
+    hosts[1].operator().post("/components/hello/promote").expect(200);
     assert_eq!(hosts.each_ref().map(Member::serves), [3; 2]);
     for host in &hosts {
         let components = host.operator().get("/components").json();
@@ -299,8 +304,7 @@ fn a_host_that_stood_still_during_a_swap_does_not_answer_with_the_older_componen
     let hosts = [fleet.host(&[]), fleet.host(&[])];
     assert_eq!(hosts.each_ref().map(Member::serves), [0; 2]);
     hosts[1].server.signal("STOP");
-    let swapped = hosts[0].operator().swap("hello", &version(1));
-    assert_eq!(swapped.status, 200, "{}", swapped.text());
+    hosts[0].operator().swap("hello", &version(1)).expect(200);
     hosts[1].server.signal("CONT");
     let agent = http::agent();
     // The continued host is not prepared yet.

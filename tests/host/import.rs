@@ -1,10 +1,8 @@
 //! The host is killed during an import of issues. Afterwards, only whole batches are there, and the import can be
 //! repeated.
 
-use hexad_tests::forge::{self, ADMIN, PUBLIC};
-use hexad_tests::server::Server;
-use hexad_tests::wait::wait_until;
-use std::time::Duration;
+use super::*;
+use hexad_tests::forge::ADMIN;
 
 /// Issues in one batch at most.
 const BATCH: u64 = 32_768;
@@ -24,17 +22,12 @@ fn lines(range: std::ops::RangeInclusive<u64>) -> String {
 }
 
 fn count(server: &Server, query: &str) -> u64 {
-    let url = format!("{}/api/v4/projects/{PUBLIC}/issues_statistics{query}", server.url);
-    let mut answer = ureq::get(url).header("private-token", ADMIN).call().expect("an answer");
-    let text = answer.body_mut().read_to_string().expect("text");
-    let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    json["statistics"]["counts"]["all"].as_u64().expect("a number")
+    let path = format!("projects/{PUBLIC}/issues_statistics{query}");
+    server.get(&path, ADMIN).json()["statistics"]["counts"]["all"].as_u64().expect("a number")
 }
 
 fn import(server: &Server, lines: String) {
-    let url = format!("{}/api/v4/import/issues", server.url);
-    let answer = ureq::post(url).header("private-token", ADMIN).content_type("application/x-ndjson").send(lines);
-    assert_eq!(answer.expect("an answer").status(), 200);
+    server.send("POST", "import/issues", ADMIN, lines).expect(200);
 }
 
 #[test]

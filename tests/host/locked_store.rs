@@ -1,11 +1,8 @@
 //! While the store takes no writes, because another program has its lock, requests that read go on.
 
-use hexad_tests::forge::{self, DEVELOPER, MAINTAINER, PUBLIC};
+use super::*;
+use hexad_tests::forge::MAINTAINER;
 use hexad_tests::http::{agent, read};
-use hexad_tests::package;
-use hexad_tests::registry::Registry;
-use hexad_tests::server::Server;
-use hexad_tests::wait::{SOON, wait_until};
 
 #[test]
 fn reads_go_on_that_would_note_or_count_something() {

@@ -1,20 +1,12 @@
 //! The lines of the log about clients behind a trusted proxy.
 
-use super::probe::write_manifest;
-use hexad_tests::server::{Server, up};
-use hexad_tests::wait::{self, SOON};
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::Stdio;
+use super::*;
 
 /// The line of the log with these words. Before, a client sends `start`, and then `more` until it cannot.
 #[track_caller]
 fn line_about(words: &str, start: &[u8], more: &[u8]) -> String {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let data = folder.path().join("data");
-    let mut command = up(&write_manifest(folder.path()), &data);
-    command.args(["--threads", "1", "--trusted-proxy", "127.0.0.1", "--min-send-rate-period", "200ms"]);
-    command.env("RUST_LOG", "warn").stderr(Stdio::piped());
-    let mut server = Server::spawn(command, &data);
+    let arguments = ["--threads", "1", "--trusted-proxy", "127.0.0.1", "--min-send-rate-period", "200ms"];
+    let mut server = serve(|command| command.args(arguments).env("RUST_LOG", "warn").stderr(Stdio::piped()));
     let mut client = wait::connect(server.address());
     client.write_all(start).expect("the server reads");
     if !more.is_empty() {

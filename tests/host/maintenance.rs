@@ -1,11 +1,7 @@
 //! `hexad gc` and `hexad fsck`, on a server and on a folder.
 
-use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
-use hexad_tests::operator::Operator;
-use hexad_tests::package;
-use hexad_tests::registry::Registry;
-use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, output, root, run, up};
-use std::path::Path;
+use super::*;
+use hexad_tests::server::output;
 use std::process::Output;
 
 fn printed(output: &Output) -> String {
@@ -111,12 +107,9 @@ fn deployed(data: &Path) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn maintenance_commands_leave_the_deployed_version_unchanged() {
     let data = tempfile::tempdir().expect("a temporary folder");
-    // Versions of one component differ in a custom section.
-    let built = std::fs::read(root().join("dist/experiments.wasm")).expect("`make components` builds it");
-    let version = |name: u8| [&built[..], &[0, 6, 4, b'm', b'a', b'r', b'k', name]].concat();
     let digest = |server: &Server| Operator::of(server).get("/components/experiments").json()["digest"].clone();
     let server = Server::start(data.path());
-    assert_eq!(Operator::of(&server).swap("experiments", &version(1)).status, 200);
+    assert_eq!(Operator::of(&server).swap("experiments", &variant("experiments", 1)).status, 200);
     let swapped_in = digest(&server);
     assert_eq!(server.stop(), Some(0));
     let before = deployed(data.path());
@@ -124,7 +117,7 @@ fn maintenance_commands_leave_the_deployed_version_unchanged() {
     // The manifest of a later checkout, with another source.
     let later = tempfile::tempdir().expect("a temporary folder");
     let source = later.path().join("experiments.wasm");
-    std::fs::write(&source, version(2)).expect("a file");
+    std::fs::write(&source, variant("experiments", 2)).expect("a file");
     let manifest = std::fs::read_to_string(root().join("spin.toml")).expect("the manifest");
     let manifest = manifest.replace("dist/experiments.wasm", &source.display().to_string());
     let manifest = manifest.replace("\"dist/", &format!("\"{}/dist/", root().display()));

@@ -1,54 +1,53 @@
 //! Several hosts on one PostgreSQL. `make test POSTGRES=no` leaves these out.
 
-use hexad_tests::forge::{self, ADMIN, DEVELOPER, PRIVATE, PUBLIC};
-use hexad_tests::http;
-use hexad_tests::operator::Operator;
-use hexad_tests::package;
+use super::*;
+use hexad_tests::forge::{ADMIN, PRIVATE};
 use hexad_tests::postgres::{self, Own, Postgres};
-use hexad_tests::registry::Registry;
 use hexad_tests::repository::Repository;
-use hexad_tests::server::{self, Server};
-use hexad_tests::suggestions::{Suggestions, import_git};
-use hexad_tests::wait::{SOON, wait_for, wait_for_ok, wait_until};
+use hexad_tests::server;
+use hexad_tests::suggestions::{Suggestions, import_repository};
+use hexad_tests::wait::{wait_for, wait_for_ok};
 use serde_json::json;
 use std::collections::BTreeSet;
-use std::path::Path;
-use std::time::Duration;
 
 /// How long a host may take to notice its server's clock and settings. It checks them each minute.
 const HOUSEKEEPING: Duration = Duration::from_secs(70);
 
-/// A host on the store at `url`, with these environment variables.
-fn host(url: &str, data: &Path, variables: &[(&str, &str)]) -> Server {
-    let mut command = server::up(Path::new("spin.toml"), data);
-    command.env("SPIN_VARIABLE_BOOTSTRAP_ADMIN_TOKEN", server::BOOTSTRAP_TOKEN).args(["--store", url]);
-    command.envs(variables.iter().copied());
-    Server::spawn(command, data)
+/// A host on the store at `url`, with these arguments and environment variables.
+fn host(url: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Server {
+    let data = tempfile::tempdir().expect("a temporary folder");
+    let mut command = up(Path::new("spin.toml"), data.path());
+    command.env("SPIN_VARIABLE_BOOTSTRAP_ADMIN_TOKEN", BOOTSTRAP_TOKEN).args(["--store", url]);
+    command.args(arguments).envs(variables.iter().copied());
+    Server::spawn(command, data.path()).with_folder(data)
 }
 
 /// Two hosts, and the small forge in their store. `None` if these tests are left out.
-fn two_hosts() -> Option<(Postgres, [(Server, tempfile::TempDir); 2])> {
+fn two_hosts() -> Option<(Postgres, [Server; 2])> {
     two_hosts_with(&[])
 }
 
-fn two_hosts_with(variables: &[(&str, &str)]) -> Option<(Postgres, [(Server, tempfile::TempDir); 2])> {
+fn two_hosts_with(variables: &[(&str, &str)]) -> Option<(Postgres, [Server; 2])> {
     if !postgres::is_enabled() {
         return None;
     }
     let database = Postgres::start(&[]);
     let url = database.new_database("forge");
-    let hosts = [(); 2].map(|()| {
-        let data = tempfile::tempdir().expect("a temporary folder");
-        (host(&url, data.path(), variables), data)
-    });
-    forge::seed(&hosts[0].0);
+    let hosts = [(); 2].map(|()| host(&url, &[], variables));
+    forge::seed(&hosts[0]);
     Some((database, hosts))
+}
+
+/// A new token of the developer.
+fn minted(host: &Server, name: &str) -> serde_json::Value {
+    let fields = json!({"name": name, "scopes": ["api"]}).to_string();
+    host.send("POST", "users/3/personal_access_tokens", ADMIN, fields).expect(201).json()
 }
 
 #[test]
 fn a_host_shows_publications_of_another_host_at_once() {
     let Some((_database, hosts)) = two_hosts() else { return };
-    let registries = [0, 1].map(|n| Registry::new(&hosts[n].0, PUBLIC, DEVELOPER));
+    let registries = [0, 1].map(|n| Registry::new(&hosts[n], PUBLIC, DEVELOPER));
     for number in 0..20usize {
         let version = format!("1.0.{number}");
         let tarball = package::tarball("shared", &version, 30_000, number as u64);
@@ -70,28 +69,13 @@ fn a_host_shows_publications_of_another_host_at_once() {
 #[test]
 fn a_revoked_token_is_refused_by_every_host_at_once() {
     let Some((_database, hosts)) = two_hosts() else { return };
-    let agent = http::agent();
-    let own = |host: &Server, token: &str| {
-        let request = agent.get(format!("{}/api/v4/personal_access_tokens/self", host.url));
-        http::read(request.header("private-token", token).call().expect("an answer")).expect("an answer").status
-    };
+    let own = |host: &Server, token: &str| host.get("personal_access_tokens/self", token).status;
     for number in 0..10 {
-        let (first, second) = (&hosts[number % 2].0, &hosts[1 - number % 2].0);
-        let made = agent
-            .post(format!("{}/api/v4/users/3/personal_access_tokens", first.url))
-            .header("private-token", ADMIN)
-            .content_type("application/json")
-            .send(json!({"name": "short", "scopes": ["api"]}).to_string());
-        let made = http::read(made.expect("an answer")).expect("an answer");
-        assert_eq!(made.status, 201, "{}", made.text());
-        let token = made.json()["token"].as_str().expect("a token").to_owned();
+        let (first, second) = (&hosts[number % 2], &hosts[1 - number % 2]);
+        let token = minted(first, "short")["token"].as_str().expect("a token").to_owned();
         // Both hosts now have the token in memory.
         assert_eq!([own(first, &token), own(second, &token), own(second, &token)], [200; 3]);
-        let revoked = agent
-            .delete(format!("{}/api/v4/personal_access_tokens/self", first.url))
-            .header("private-token", &token)
-            .call();
-        assert_eq!(revoked.expect("an answer").status(), 204);
+        first.send("DELETE", "personal_access_tokens/self", &token, "").expect(204);
         assert_eq!([own(second, &token), own(first, &token)], [401; 2]);
     }
 }
@@ -107,30 +91,23 @@ fn hosts_take_the_time_from_their_store_despite_wrong_clocks() {
     let database = Postgres::start_with(&[], Own { clock: true, ..Own::default() });
     let url = database.new_database("forge");
     let hosts = ["+0s", "+3h"].map(|ahead| {
-        let data = tempfile::tempdir().expect("a temporary folder");
         let library = library.to_str().expect("text");
         let clock = [("LD_PRELOAD", library), ("FAKETIME", ahead), ("FAKETIME_DONT_FAKE_MONOTONIC", "1")];
-        (host(&url, data.path(), &clock), data)
+        host(&url, &[], &clock)
     });
-    forge::seed(&hosts[0].0);
+    forge::seed(&hosts[0]);
     // The difference between the host's time in a new token and the database's time, in seconds.
     let ahead_of_database = |host: &Server| {
-        let made = http::agent()
-            .post(format!("{}/api/v4/users/3/personal_access_tokens", host.url))
-            .header("private-token", ADMIN)
-            .content_type("application/json")
-            .send(json!({"name": "dated", "scopes": ["api"]}).to_string());
-        let made = http::read(made.expect("an answer")).expect("an answer");
-        assert_eq!(made.status, 201, "{}", made.text());
-        let at = made.json()["created_at"].as_str().expect("a time").to_owned();
+        let made = minted(host, "dated");
+        let at = made["created_at"].as_str().expect("a time");
         let seconds = database.sql(&format!("select extract(epoch from '{at}' - clock_timestamp())::bigint;"));
         seconds.trim().parse::<i64>().expect("a number")
     };
     let is_right = |host: &Server| ahead_of_database(host).abs() < 600;
-    assert!(is_right(&hosts[0].0) && is_right(&hosts[1].0), "{}", ahead_of_database(&hosts[1].0));
+    assert!(is_right(&hosts[0]) && is_right(&hosts[1]), "{}", ahead_of_database(&hosts[1]));
     // The host checks clock and settings from time to time.
     let warning = wait_for_ok(HOUSEKEEPING, "a warning about the clock", || {
-        let status = Operator::of(&hosts[1].0).get("/status").json();
+        let status = Operator::of(&hosts[1]).get("/status").json();
         status["host"]["postgres"]["warnings"][0].as_str().map(str::to_owned).ok_or(status)
     });
     // The check takes a moment.
@@ -138,7 +115,7 @@ fn hosts_take_the_time_from_their_store_despite_wrong_clocks() {
     assert!(is_three_hours && warning.contains("ahead of"), "{warning}");
     // This is as after a promotion of a server with another clock.
     database.set_clock(7200);
-    wait_until(HOUSEKEEPING, "both hosts to have the server's time", || hosts.iter().all(|(host, _)| is_right(host)));
+    wait_until(HOUSEKEEPING, "both hosts to have the server's time", || hosts.iter().all(is_right));
 }
 
 #[test]
@@ -146,14 +123,8 @@ fn a_rate_limit_holds_over_all_hosts() {
     const LIMIT: usize = 7;
     let variable = ("SPIN_VARIABLE_NAMESPACES_EXISTS_RATE_LIMIT", "7");
     let Some((_database, hosts)) = two_hosts_with(&[variable]) else { return };
-    let agent = http::agent();
-    let statuses: Vec<u16> = (0..2 * LIMIT)
-        .map(|number| {
-            let url = format!("{}/api/v4/namespaces/acme/exists", hosts[number % 2].0.url);
-            let answer = agent.get(url).header("private-token", DEVELOPER).call().and_then(http::read);
-            answer.expect("an answer").status
-        })
-        .collect();
+    let statuses: Vec<u16> =
+        (0..2 * LIMIT).map(|number| hosts[number % 2].get("namespaces/acme/exists", DEVELOPER).status).collect();
     assert_eq!(statuses, [[200; LIMIT], [429; LIMIT]].concat());
 }
 
@@ -164,11 +135,7 @@ fn with_nothing_in_memory_a_revalidation_with_a_token_takes_two_round_trips() {
     }
     let database = Postgres::start(&[]);
     let url = database.new_database("forge");
-    let data = tempfile::tempdir().expect("a temporary folder");
-    let mut command = server::up(Path::new("spin.toml"), data.path());
-    command.env("SPIN_VARIABLE_BOOTSTRAP_ADMIN_TOKEN", server::BOOTSTRAP_TOKEN);
-    command.args(["--store", &url, "--threads", "1", "--admin", "127.0.0.1:0"]);
-    let host = Server::spawn(command, data.path());
+    let host = host(&url, &["--threads", "1", "--admin", "127.0.0.1:0"], &[]);
     forge::seed(&host);
     let registry = Registry::new(&host, PUBLIC, DEVELOPER);
     let tarball = package::tarball("known", "1.0.0", 1000, 1);
@@ -202,7 +169,7 @@ fn with_nothing_in_memory_a_revalidation_with_a_token_takes_two_round_trips() {
 #[test]
 fn while_the_store_is_away_requests_are_told_to_try_again_and_nothing_acknowledged_is_lost() {
     let Some((mut database, hosts)) = two_hosts() else { return };
-    let registries = [0, 1].map(|n| Registry::new(&hosts[n].0, PUBLIC, DEVELOPER));
+    let registries = [0, 1].map(|n| Registry::new(&hosts[n], PUBLIC, DEVELOPER));
     let tarball = |version: &str| package::tarball("kept", version, 20_000, 7);
     let mut acknowledged = Vec::new();
     let publish = |number: usize, acknowledged: &mut Vec<String>| {
@@ -253,7 +220,7 @@ fn while_the_store_is_away_requests_are_told_to_try_again_and_nothing_acknowledg
 fn a_store_that_cannot_be_used_stops_the_start_with_one_sentence() {
     let data = tempfile::tempdir().expect("a temporary folder");
     let refused = |url: &str, part: &str| {
-        let mut command = server::up(Path::new("spin.toml"), data.path());
+        let mut command = up(Path::new("spin.toml"), data.path());
         let output = server::output(command.env("HEXAD_STORE", url));
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && text.contains(part), "{text}");
@@ -270,7 +237,7 @@ fn a_host_whose_server_has_no_room_is_not_ready_until_it_has() {
         create function full_disk() returns trigger language plpgsql as 'begin raise disk_full; end';
         create trigger full_disk before insert or update on hexad.kv execute function full_disk();";
     let Some((database, hosts)) = two_hosts() else { return };
-    let (server, _) = &hosts[0];
+    let server = &hosts[0];
     let (operator, registry) = (Operator::of(server), Registry::new(server, PUBLIC, DEVELOPER));
     database.sql_in("forge", FULL_DISK);
     let tarball = package::tarball("refused", "1.0.0", 30_000, 1);
@@ -290,46 +257,33 @@ fn a_host_whose_server_has_no_room_is_not_ready_until_it_has() {
 fn nothing_is_kept_across_the_restore_of_an_older_dump() {
     let Some((database, hosts)) = two_hosts() else { return };
     let repository = Repository::with(&[("a.txt", b"one\n")]);
-    let output = import_git(&hosts[0].0, PRIVATE, repository.path(), &[]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Suggestions::new(&hosts[0].0, PRIVATE, DEVELOPER).import_merge_request(1, "topic");
-    let agent = http::agent();
-    let send = |host: &Server, path: &str, token: &str, body: serde_json::Value| {
-        let request = agent.post(format!("{}/api/v4/{path}", host.url)).header("private-token", token);
-        let answer = request.content_type("application/json").send(body.to_string());
-        http::read(answer.expect("an answer")).expect("an answer")
-    };
+    import_repository(&hosts[0], PRIVATE, &repository, &[]);
+    Suggestions::new(&hosts[0], PRIVATE, DEVELOPER).import_merge_request(1, "topic");
     let comment = |host: &Server| {
-        let made = send(host, &format!("projects/{PRIVATE}/merge_requests/1/notes"), DEVELOPER, json!({"body": "x"}));
-        assert_eq!(made.status, 201, "{}", made.text());
-        made.json()["id"].as_u64().expect("an id")
+        let path = format!("projects/{PRIVATE}/merge_requests/1/notes");
+        host.send("POST", &path, DEVELOPER, r#"{"body": "x"}"#).expect(201).json()["id"].as_u64().expect("an id")
     };
-    let own = |host: &Server, token: &str| {
-        let path = format!("{}/api/v4/personal_access_tokens/self", host.url);
-        http::read(agent.get(path).header("private-token", token).call().expect("an answer")).expect("an answer").status
-    };
+    let own = |host: &Server, token: &str| host.get("personal_access_tokens/self", token).status;
     let package = |host: &Server| Registry::new(host, PUBLIC, DEVELOPER).get("/late").expect("an answer").status;
-    let both = || hosts.iter().map(|(host, _)| host);
 
-    let before: Vec<u64> = both().map(comment).collect();
+    let before: Vec<u64> = hosts.iter().map(comment).collect();
     let dump = database.dump("forge");
     // More comments than an instance reserves ids for at once.
     for _ in 0..80 {
-        comment(&hosts[0].0);
+        comment(&hosts[0]);
     }
-    let made = send(&hosts[0].0, "users/3/personal_access_tokens", ADMIN, json!({"name": "late", "scopes": ["api"]}));
-    let token = made.json()["token"].as_str().expect("a token").to_owned();
+    let token = minted(&hosts[0], "late")["token"].as_str().expect("a token").to_owned();
     let tarball = package::tarball("late", "1.0.0", 1000, 1);
-    let publisher = Registry::new(&hosts[0].0, PUBLIC, DEVELOPER);
+    let publisher = Registry::new(&hosts[0], PUBLIC, DEVELOPER);
     assert_eq!(publisher.publish("late", "1.0.0", &tarball).expect("an answer").status, 200);
-    for host in both() {
+    for host in &hosts {
         assert_eq!((own(host, &token), package(host), package(host)), (200, 200, 200));
     }
 
     database.sql("drop database forge with (force);");
     database.new_database("forge");
     database.sql_in("forge", &dump);
-    for host in both() {
+    for host in &hosts {
         wait_for_ok(SOON, "the restored store", || match own(host, DEVELOPER) {
             200 => Ok(()),
             status => Err(status),
@@ -338,7 +292,7 @@ fn nothing_is_kept_across_the_restore_of_an_older_dump() {
     }
     let mut ids: BTreeSet<u64> = before.iter().copied().collect();
     for _ in 0..100 {
-        for host in both() {
+        for host in &hosts {
             let id = comment(host);
             assert!(ids.insert(id), "two comments have the id {id}");
         }
@@ -352,22 +306,14 @@ fn two_hosts_that_load_the_demo_at_once_load_one() {
     }
     let database = Postgres::start(&[]);
     let url = database.new_database("demo");
-    let start = || {
-        let data = tempfile::tempdir().expect("a temporary folder");
-        let mut command = server::up(Path::new("spin.toml"), data.path());
-        command.env("SPIN_VARIABLE_BOOTSTRAP_ADMIN_TOKEN", server::BOOTSTRAP_TOKEN);
-        command.args(["--demo", "--store", &url]);
-        (Server::spawn(command, data.path()), data)
-    };
+    let start = || host(&url, &["--demo"], &[]);
     let hosts = std::thread::scope(|scope| {
         let other = scope.spawn(start);
         [start(), other.join().expect("no panic")]
     });
-    for (server, _) in &hosts {
+    for server in &hosts {
         let is_loaded = || {
-            let discussions = format!("{}/api/v4/projects/2/merge_requests/1/discussions", server.url);
-            let request = http::agent().get(discussions).header("private-token", server::BOOTSTRAP_TOKEN);
-            let discussions = request.call().and_then(http::read).expect("an answer").json();
+            let discussions = server.get("projects/2/merge_requests/1/discussions", BOOTSTRAP_TOKEN).json();
             server.has_demo() && discussions.as_array().is_some_and(|list| list.len() == 2)
         };
         wait_until(SOON, "the loaded demo", is_loaded);

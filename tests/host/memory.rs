@@ -1,10 +1,6 @@
 //! Instances of several components that share the memory of the process.
 
-use super::probe::{get, write_manifest};
-use hexad_tests::operator::Operator;
-use hexad_tests::server::{Server, root, run, up};
-use hexad_tests::wait::{self, SOON, wait_until};
-use std::io::{Read as _, Write as _};
+use super::*;
 
 /// The maximum number of instances of a process.
 const INSTANCES: usize = 512;
@@ -14,12 +10,11 @@ fn idle_instances_make_room_for_a_busy_component() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (manifest, data) = (write_manifest(folder.path()), folder.path().join("data"));
     let hello = root().join("dist/fixtures/hello.wasm");
-    let text = std::fs::read_to_string(&manifest).expect("a file");
     let more = format!(
         "\n[component.probe.tool.hexad]\ninstances = 1000\ninstances_per_client = 1000\nidle_timeout = \"1h\"\n\
          [[trigger.http]]\nroute = \"/probe/of-another\"\ncomponent = \"hello\"\n[component.hello]\nsource = {hello:?}\n"
     );
-    std::fs::write(&manifest, text + &more).expect("a file");
+    edit(&manifest, |text| text + &more);
     let mut command = up(&manifest, &data);
     command.args(["--threads", "2"]);
     let server = Server::spawn(command, &data);

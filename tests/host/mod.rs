@@ -23,3 +23,18 @@ mod secrets;
 mod stopping;
 mod suggestions;
 mod validate;
+
+use self::probe::{edit, get, serve, serve_in, write_manifest};
+use hexad_tests::forge::{DEVELOPER, PUBLIC};
+use hexad_tests::operator::{Operator, variant};
+use hexad_tests::registry::Registry;
+use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, root, run, up};
+use hexad_tests::wait::{SOON, join, wait_until};
+use hexad_tests::{forge, http, package, wait};
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;

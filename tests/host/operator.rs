@@ -1,13 +1,9 @@
 //! The operator's commands, and the admin listener.
 
-use super::probe::write_manifest;
+use super::*;
 use hexad_tests::operator::open_in_browser;
-use hexad_tests::server::{Server, run, up};
-use hexad_tests::wait::{SOON, line_with};
-use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
+use hexad_tests::wait::line_with;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Stdio;
 
 #[test]
 fn a_command_does_not_wait_for_ever_for_a_host_that_does_not_answer() {
@@ -23,11 +19,8 @@ fn a_command_does_not_wait_for_ever_for_a_host_that_does_not_answer() {
 
 #[test]
 fn a_listener_that_other_machines_can_reach_is_warned_about() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let data = folder.path().join("data");
-    let mut command = up(&write_manifest(folder.path()), &data);
-    command.args(["--threads", "1", "--admin", "0.0.0.0:0"]).env("RUST_LOG", "warn").stderr(Stdio::piped());
-    let mut server = Server::spawn(command, &data);
+    let arguments = ["--threads", "1", "--admin", "0.0.0.0:0"];
+    let mut server = serve(|command| command.args(arguments).env("RUST_LOG", "warn").stderr(Stdio::piped()));
     let log = server.take_log().expect("piped");
     server.signal("TERM");
     let (line, _) = line_with(SOON, "other machines can reach the admin listener", BufReader::new(log).lines());
@@ -37,8 +30,7 @@ fn a_listener_that_other_machines_can_reach_is_warned_about() {
 #[test]
 fn a_browser_gets_the_path_of_a_private_page_and_no_code() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let data = folder.path().join("data");
-    let mut server = Server::spawn(up(&write_manifest(folder.path()), &data), &data);
+    let mut server = serve_in(folder.path(), |command| command);
     let (arguments, printed) = open_in_browser(&server, folder.path());
     let (_, code) = printed.split_once("code=").unwrap_or_else(|| panic!("{printed}"));
     let [page] = &arguments[..] else { panic!("{arguments:?}") };

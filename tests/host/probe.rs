@@ -1,10 +1,8 @@
 //! A server of the probe, a guest whose paths name operations.
 
-use hexad_tests::server::root;
+use super::*;
 use hexad_tests::wait::with_deadlines;
-use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
 
 /// Writes a manifest with the probe at `/probe/...` into a folder.
 pub fn write_manifest(folder: &Path) -> PathBuf {
@@ -30,6 +28,26 @@ pub fn write_manifest(folder: &Path) -> PathBuf {
     let path = folder.join("spin.toml");
     std::fs::write(&path, text).expect("a file");
     path
+}
+
+/// Changes the text of a manifest.
+pub fn edit(manifest: &Path, change: impl FnOnce(String) -> String) {
+    let text = std::fs::read_to_string(manifest).expect("a file");
+    std::fs::write(manifest, change(text)).expect("a file");
+}
+
+/// A server of the probe with its manifest and its data in a folder, whose command `complete` has changed.
+pub fn serve_in(folder: &Path, complete: impl FnOnce(&mut Command) -> &mut Command) -> Server {
+    let data = folder.join("data");
+    let mut command = up(&write_manifest(folder), &data);
+    complete(&mut command);
+    Server::spawn(command, &data)
+}
+
+/// The same in a folder of its own.
+pub fn serve(complete: impl FnOnce(&mut Command) -> &mut Command) -> Server {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    serve_in(folder.path(), complete).with_folder(folder)
 }
 
 /// Sends a GET request for `/probe/<path>` and reads until the server closes.

@@ -1,25 +1,19 @@
 //! The process: its signals, its descriptors, and the rest of its work when it is killed.
 
-use super::probe::{exchange, get, write_manifest};
-use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, output, program, up, up_in_shell};
-use hexad_tests::wait::{self, SOON, join, wait_until};
+use super::probe::exchange;
+use super::*;
+use hexad_tests::server::{output, program, up_in_shell};
 use std::ffi::OsStr;
-use std::io::Read as _;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{self, TryRecvError};
+use std::sync::mpsc::TryRecvError;
 
 /// A server of the probe with its manifest and its data in a folder.
 fn start(folder: &Path) -> Server {
-    let data = folder.join("data");
-    let mut command = up(&write_manifest(folder), &data);
-    command.args(["--threads", "2"]).env("RUST_LOG", "info").stderr(Stdio::piped());
-    Server::spawn(command, &data)
+    serve_in(folder, |command| command.args(["--threads", "2"]).env("RUST_LOG", "info").stderr(Stdio::piped()))
 }
 
 /// The same, started by a line of shell.
@@ -48,14 +42,8 @@ fn the_signals_end_it_cleanly() {
 
 #[test]
 fn a_log_whose_reader_has_gone_ends_no_thread() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let data = folder.path().join("data");
-    let mut command = up(&write_manifest(folder.path()), &data);
-    command
-        .args(["--threads", "2", "--max-connections-per-address", "3"])
-        .env("RUST_LOG", "trace")
-        .stderr(Stdio::piped());
-    let mut server = Server::spawn(command, &data);
+    let arguments = ["--threads", "2", "--max-connections-per-address", "3"];
+    let mut server = serve(|command| command.args(arguments).env("RUST_LOG", "trace").stderr(Stdio::piped()));
     drop(server.take_log());
     for _ in 0..3 {
         // The host refuses the last ones, and warns about it.
@@ -235,11 +223,8 @@ fn options_that_no_host_can_serve_with_are_refused_in_a_sentence() {
 
 #[test]
 fn a_component_without_an_end_is_not_sent() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let (manifest, data) = (write_manifest(folder.path()), folder.path().join("data"));
-    let data_folder = data.to_str().expect("UTF-8");
-    let _server = Server::spawn(up(&manifest, &data), &data);
-    let swap = hexad_tests::server::run(&["swap", "--data", data_folder, "probe", "/dev/zero"], &[]);
+    let server = serve(|command| command);
+    let swap = run(&["swap", "--data", server.data.to_str().expect("UTF-8"), "probe", "/dev/zero"], &[]);
     let error = String::from_utf8(swap.stderr).expect("UTF-8");
     assert!(!swap.status.success() && error.contains("more than 268435456 bytes"), "{error}");
     assert_eq!(error.lines().count(), 1, "{error}");

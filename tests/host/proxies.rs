@@ -1,10 +1,9 @@
 //! Proxies that the environment names. A proxy would read the tokens of the requests that pass it.
 
-use super::probe::{exchange, write_manifest};
-use hexad_tests::server::{Server, run, up};
+use super::probe::exchange;
+use super::*;
 use hexad_tests::wait::accept;
-use std::io::{BufRead as _, BufReader, ErrorKind};
-use std::net::TcpListener;
+use std::io::ErrorKind;
 
 /// Environment variables that name a proxy for all requests.
 fn environment(proxy: &str) -> Vec<(&'static str, &str)> {
@@ -19,9 +18,9 @@ fn commands_ask_the_host_itself() {
     let proxy = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}", proxy.local_addr().expect("an address"));
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (data, copy) = (folder.path().join("data"), folder.path().join("copy"));
-    let server = Server::spawn(up(&write_manifest(folder.path()), &data), &data);
-    let (data, copy) = (data.to_str().expect("text"), copy.to_str().expect("text"));
+    let copy = folder.path().join("copy");
+    let server = serve_in(folder.path(), |command| command);
+    let (data, copy) = (server.data.to_str().expect("text"), copy.to_str().expect("text"));
     let url = server.url.as_str();
     for (arguments, words) in [
         (&["status", "--data", data][..], "probe"),
@@ -45,14 +44,8 @@ fn a_host_sends_its_traces_to_the_collector_itself() {
     // The same address is the collector and the proxy. The request's first line shows which one the host addresses.
     let collector = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}", collector.local_addr().expect("an address"));
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let data = folder.path().join("data");
-    let mut command = up(&write_manifest(folder.path()), &data);
-    command
-        .envs(environment(&address))
-        .env("OTEL_EXPORTER_OTLP_ENDPOINT", &address)
-        .env("OTEL_BSP_SCHEDULE_DELAY", "1");
-    let server = Server::spawn(command, &data);
+    let collected = [("OTEL_EXPORTER_OTLP_ENDPOINT", address.as_str()), ("OTEL_BSP_SCHEDULE_DELAY", "1")];
+    let server = serve(|command| command.envs(environment(&address)).envs(collected));
     exchange(server.address(), "hello").expect("an answer");
     let request = accept(&collector, "a request");
     let line = BufReader::new(request).lines().next().expect("a line").expect("text");

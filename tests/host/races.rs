@@ -1,10 +1,6 @@
 //! Several publishers at the same moment.
 
-use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
-use hexad_tests::package;
-use hexad_tests::registry::Registry;
-use hexad_tests::server::Server;
-use hexad_tests::wait::join;
+use super::*;
 use std::sync::{Arc, Barrier};
 
 fn server() -> (Server, tempfile::TempDir) {

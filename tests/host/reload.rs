@@ -1,13 +1,9 @@
 //! The host reads its manifest again on SIGHUP, while clients are connected.
 
-use super::probe::write_manifest;
-use hexad_tests::operator::Operator;
-use hexad_tests::server::{Server, run, up};
-use hexad_tests::wait::{self, SOON, wait_for, wait_until};
+use super::*;
+use hexad_tests::wait::wait_for;
 use serde_json::Value;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
 
 struct Reloading {
     server: Server,
@@ -15,18 +11,15 @@ struct Reloading {
     manifest: PathBuf,
     /// The manifest at the start.
     text: String,
-    _folder: tempfile::TempDir,
 }
 
 /// A server of the probe.
 fn start() -> Reloading {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (manifest, data) = (write_manifest(folder.path()), folder.path().join("data"));
-    let mut command = up(&manifest, &data);
-    command.args(["--threads", "2"]);
-    let server = Server::spawn(command, &data);
+    let server = serve_in(folder.path(), |command| command.args(["--threads", "2"]));
+    let manifest = folder.path().join("spin.toml");
     let text = std::fs::read_to_string(&manifest).expect("a file");
-    Reloading { operator: Operator::of(&server), server, manifest, text, _folder: folder }
+    Reloading { operator: Operator::of(&server), server: server.with_folder(folder), manifest, text }
 }
 
 impl Reloading {

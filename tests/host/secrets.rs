@@ -1,10 +1,9 @@
 //! Secrets in files, and out of core dumps.
 
-use hexad_tests::http::agent;
-use hexad_tests::server::{Server, run, up_in_shell};
+use super::*;
+use hexad_tests::server::up_in_shell;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 
 fn write(folder: &Path, name: &str, text: &str) {
     let path = folder.join(name);
@@ -27,8 +26,7 @@ fn start(data: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> (Serv
 }
 
 fn status(server: &Server, token: &str) -> u16 {
-    let request = agent().get(format!("{}/api/v4/application/settings", server.url)).header("private-token", token);
-    request.call().expect("an answer").status().as_u16()
+    server.get("application/settings", token).status
 }
 
 #[test]

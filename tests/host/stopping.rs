@@ -1,26 +1,21 @@
 //! The stop of the process, from the view of a supervisor and a load balancer, and the effect of a second signal.
 
-use super::probe::{get, write_manifest};
+use super::*;
 use hexad_tests::http::Answer;
-use hexad_tests::operator::Operator;
-use hexad_tests::server::{Server, root, up, up_in_shell};
-use hexad_tests::wait::{self, SOON, join, line_with, wait_until};
+use hexad_tests::server::up_in_shell;
+use hexad_tests::wait::line_with;
 use sha2::{Digest as _, Sha256};
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 
 /// A server of the probe with these arguments, and its log.
 fn start(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Server {
-    let data = folder.join("data");
-    let mut command = up(&write_manifest(folder), &data);
-    command.args(["--threads", "1"]).args(arguments).envs(environment.iter().copied());
-    command.env("RUST_LOG", "info").stderr(Stdio::piped());
-    Server::spawn(command, &data)
+    serve_in(folder, |command| {
+        command.args(["--threads", "1"]).args(arguments).envs(environment.iter().copied());
+        command.env("RUST_LOG", "info").stderr(Stdio::piped())
+    })
 }
 
 /// A service manager. The host notifies it when it is ready, and when it stops.
@@ -91,18 +86,21 @@ fn make_pipe(path: &Path) -> impl FnOnce() -> File + use<> {
     move || open_read(&path)
 }
 
+/// Makes a file the component of a manifest.
+fn set_source(manifest: &Path, component: &Path) {
+    edit(manifest, |text| {
+        let source = text.lines().find(|line| line.trim_start().starts_with("source = ")).expect("a source");
+        text.replace(source, &format!("source = {component:?}"))
+    });
+}
+
 #[test]
 fn a_signal_ends_a_start_that_takes_long() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let manifest = write_manifest(folder.path());
     let component = folder.path().join("slow.wasm");
     let until_read = make_pipe(&component);
-    let text = std::fs::read_to_string(&manifest).expect("a file");
-    let lines = text.lines().map(|line| match line.trim_start().starts_with("source = ") {
-        true => format!("source = {component:?}\n"),
-        false => format!("{line}\n"),
-    });
-    std::fs::write(&manifest, lines.collect::<String>()).expect("a file");
+    set_source(&manifest, &component);
     let mut host = up(&manifest, &folder.path().join("data")).spawn().expect("it starts");
     let pipe = until_read();
     for _ in 0..2 {
@@ -127,11 +125,9 @@ fn a_stop_does_not_wait_for_a_manifest() {
 
 /// Swaps in another version of the probe. The compilation does not end until the returned pipe is closed.
 fn begin_swap(server: &Server) -> (File, JoinHandle<Answer>) {
-    let mut wasm = std::fs::read(root().join("dist/fixtures/probe.wasm")).expect("a file");
     let digest = |wasm: &[u8]| hex::encode(Sha256::digest(wasm));
-    let present = digest(&wasm);
-    // A custom section: its id, its length, the length of its name, its name.
-    wasm.extend([0, 5, 4, b'm', b'a', b'r', b'k']);
+    let present = digest(&std::fs::read(root().join("dist/fixtures/probe.wasm")).expect("a file"));
+    let wasm = variant("fixtures/probe", 1);
     let code =
         std::fs::read_dir(server.data.join("code")).expect("a folder").map(|entry| entry.expect("an entry").path());
     let name = |path: &Path| path.file_name().expect("a name").to_str().expect("UTF-8").to_owned();
@@ -162,9 +158,7 @@ fn an_uninterruptible_read_does_not_outlive_the_grace_period() {
     let component = folder.path().join("probe.wasm");
     std::fs::copy(root().join("dist/fixtures/probe.wasm"), &component).expect("a copy");
     let manifest = write_manifest(folder.path());
-    let text = std::fs::read_to_string(&manifest).expect("a file");
-    let source = text.lines().find(|line| line.trim_start().starts_with("source = ")).expect("a source");
-    std::fs::write(&manifest, text.replace(source, "source = \"probe.wasm\"")).expect("a file");
+    set_source(&manifest, Path::new("probe.wasm"));
     let data = folder.path().join("data");
     let mut command = up(&manifest, &data);
     let manager = ServiceManager::new(folder.path());
@@ -245,13 +239,11 @@ fn a_second_signal_ends_it_also_if_nothing_reads_its_log() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (_reader, mut log) = std::io::pipe().expect("a pipe");
     log.write_all(&[b'x'; CAPACITY]).expect("the pipe holds it");
-    let data = folder.path().join("data");
     let manager = ServiceManager::new(folder.path());
-    let mut command = up(&write_manifest(folder.path()), &data);
+    let arguments = ["--threads", "1", "--drain-delay", "1h"];
     // At this level, the first line is about the second signal.
-    command.args(["--threads", "1", "--drain-delay", "1h"]).env("RUST_LOG", "warn").stderr(log);
-    command.envs([manager.variable()]);
-    let mut server = Server::spawn(command, &data);
+    let variables = [manager.variable(), ("RUST_LOG", "warn")];
+    let mut server = serve_in(folder.path(), |command| command.args(arguments).envs(variables).stderr(log));
     assert_eq!(manager.receive(), "READY=1");
     let operator = Operator::of(&server);
     server.signal("TERM");

@@ -1,13 +1,9 @@
 //! Suggestions that are applied at the same moment, and a host that is killed meanwhile.
 
-use hexad_tests::forge::{self, DEVELOPER, PRIVATE};
+use super::*;
+use hexad_tests::forge::PRIVATE;
 use hexad_tests::repository::Repository;
-use hexad_tests::server::Server;
-use hexad_tests::suggestions::{Suggestions, import_git};
-use hexad_tests::wait::join;
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::mpsc;
+use hexad_tests::suggestions::{Suggestions, import_repository};
 
 const CLIENTS: u64 = 16;
 /// How many suggestions each client applies in the race.
@@ -28,8 +24,7 @@ fn server(data: &Path) -> Server {
     repository.commit("first");
     repository.git(&["branch", "topic-1"]);
     repository.git(&["branch", "topic-2"]);
-    let output = import_git(&server, PRIVATE, repository.path(), &[]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    import_repository(&server, PRIVATE, &repository, &[]);
     let client = Suggestions::new(&server, PRIVATE, DEVELOPER);
     client.import_merge_request(1, "topic-1");
     client.import_merge_request(2, "topic-2");

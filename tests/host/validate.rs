@@ -1,16 +1,15 @@
 //! `hexad validate` refuses what a start or a swap would refuse, without a server.
 
-use super::probe::write_manifest;
-use hexad_tests::server::{root, run};
-use std::path::Path;
+use super::*;
 use std::process::Output;
 
 /// Writes the probe's manifest, in which `from` is replaced by `to`, into a folder.
 fn manifest(folder: &Path, from: &str, to: &str) -> String {
     let path = write_manifest(folder);
-    let text = std::fs::read_to_string(&path).expect("a file");
-    assert!(text.contains(from), "{from} is not in the manifest");
-    std::fs::write(&path, text.replace(from, to)).expect("a file");
+    edit(&path, |text| {
+        assert!(text.contains(from), "{from} is not in the manifest");
+        text.replace(from, to)
+    });
     path.to_str().expect("UTF-8").to_owned()
 }
 

@@ -1,12 +1,10 @@
 //! Counts while issues change: 200 updates of random issues a second, and one change of a membership.
 
 use crate::queries::{CALLERS, Caller};
-use crate::{measure, millis};
+use crate::*;
 use hexad_tests::http::agent;
-use hexad_tests::server::{BOOTSTRAP_TOKEN, Server};
 use hexad_tests::wait::pause;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 const UPDATES_A_SECOND: u64 = 200;
 

@@ -1,12 +1,10 @@
 //! PostgreSQL: a cluster of its own, and as much of its protocol as a count needs.
 
-use hexad_tests::server::root;
+use crate::*;
 use std::cell::RefCell;
 use std::io::{BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Stdio;
 
 pub struct Postgres {
     data: PathBuf,

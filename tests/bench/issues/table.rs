@@ -1,10 +1,8 @@
 //! The times of both servers for each query and caller, as a table.
 
 use crate::postgres::Postgres;
-use crate::queries::{self, CALLERS, Caller, Query};
-use crate::{TIME_LIMIT, TIMES, measure, millis};
-use hexad_tests::server::Server;
-use std::time::{Duration, Instant};
+use crate::queries::{CALLERS, Caller, Query};
+use crate::*;
 
 /// All comparisons. Each is printed at once, and a summary at the end.
 pub struct Table(Vec<Row>);

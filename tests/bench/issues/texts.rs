@@ -1,11 +1,9 @@
 //! Imports of texts that are not words into an empty store, in issues per second. The instance has the manifest's
 //! memory limit, so an import that needs more fails here.
 
+use crate::*;
 use fastrand::Rng;
-use hexad_tests::http::patient_agent;
-use hexad_tests::server::{BOOTSTRAP_TOKEN, Server};
 use std::fmt::Write as _;
-use std::time::Instant;
 
 const ISSUES: u64 = 40_000;
 

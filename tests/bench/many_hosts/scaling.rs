@@ -8,8 +8,7 @@ use hexad_tests::processor_time::processor_time_of;
 use hexad_tests::server::Server;
 use std::time::{Duration, Instant};
 
-use super::{publish, registry};
-use crate::get;
+use super::{metadata, publish};
 use crate::load::{self, Load};
 
 /// The same rate for each host, which four of them can serve on two cores.
@@ -89,10 +88,10 @@ pub fn run(database: &Postgres) {
             hosts.push(start());
             if hosts.len() != 3 {
                 eprintln!("{name}, {} hosts…", hosts.len());
-                let usage = measure(database, &hosts, |hosts, path| {
+                let usage = measure(database, &hosts, |hosts| {
                     std::thread::scope(|scope| {
                         for host in hosts {
-                            scope.spawn(move || Load::paced(&host.url, &get(path, &[]), RATE));
+                            scope.spawn(move || Load::paced(&host.url, &metadata(), RATE));
                         }
                     });
                 });
@@ -116,7 +115,7 @@ pub fn run(database: &Postgres) {
 fn carried(database: &Postgres, hosts: &[Server]) {
     let operator = Operator::of(&hosts[0]);
     let mut round_trip = f64::NAN;
-    let usage = measure(database, hosts, |hosts, path| {
+    let usage = measure(database, hosts, |hosts| {
         std::thread::scope(|scope| {
             let sample = || operator.value("hexad_postgres_round_trip_seconds");
             let sampler = scope.spawn(move || {
@@ -124,7 +123,7 @@ fn carried(database: &Postgres, hosts: &[Server]) {
                 samples.sort_by(f64::total_cmp);
                 samples[SAMPLES / 2]
             });
-            Load::on(&hosts[0].url, &get(path, &[]), CONNECTIONS);
+            Load::on(&hosts[0].url, &metadata(), CONNECTIONS);
             round_trip = sampler.join().expect("samples");
         });
     });
@@ -148,10 +147,9 @@ fn carried(database: &Postgres, hosts: &[Server]) {
 }
 
 /// Runs a load on each host at once, and measures the usage of the hosts and of PostgreSQL meanwhile.
-fn measure(database: &Postgres, hosts: &[Server], mut run: impl FnMut(&[Server], &str)) -> Usage {
-    let path = format!("{}/package-0", registry());
+fn measure(database: &Postgres, hosts: &[Server], mut run: impl FnMut(&[Server])) -> Usage {
     for host in hosts {
-        load::each_once(&host.url, vec![get(&path, &[]), get(&path, &[])], 1);
+        load::each_once(&host.url, vec![metadata(); 2], 1);
     }
     let operators: Vec<Operator> = hosts.iter().map(Operator::of).collect();
     let sum = |name: &str| operators.iter().map(|operator| operator.value(name)).sum::<f64>();
@@ -163,7 +161,7 @@ fn measure(database: &Postgres, hosts: &[Server], mut run: impl FnMut(&[Server],
     };
     let started = Instant::now();
     let before = figures();
-    run(hosts, &path);
+    run(hosts);
     let after = figures();
     Usage {
         requests: after.0 - before.0,

@@ -1,8 +1,7 @@
 //! `hexad store copy` copies the active components.
 
 use super::*;
-use hexad_tests::forge;
-use std::process::{Command, Stdio};
+use hexad_tests::server;
 
 /// Makes each write of a component into its store take ten minutes. The host's own store is not slowed, because the
 /// host checks with a write whether it can write.
@@ -11,14 +10,6 @@ const SLOW_DISK: &str = "
     create trigger slow_disk before insert on hexad.kv for each row when (new.store <> '.hexad')
     execute function slow_disk();";
 const WAITING: &str = "select count(*) from pg_stat_activity where wait_event = 'PgSleep';";
-
-/// A host on a data folder, without PostgreSQL.
-fn alone(folder: tempfile::TempDir) -> Member {
-    let data = folder.path().join("data");
-    let mut command = server::up(&manifest(folder.path()), &data);
-    command.args(["--admin", "127.0.0.1:0", "--threads", "1"]);
-    Member { server: Server::spawn(command, &data), folder }
-}
 
 fn copy(from: &str, to: &str) {
     let output = server::run(&["store", "copy", "--from", from, "--to", to], &[]);
@@ -29,35 +20,28 @@ fn copy(from: &str, to: &str) {
 #[test]
 fn deployments_serve_after_a_copy_to_postgresql_and_back() {
     let Some(fleet) = Fleet::start() else { return };
-    let first = alone(tempfile::tempdir().expect("a temporary folder"));
+    let first = host_alone();
     for number in 1..=2 {
         assert_eq!(first.operator().swap("hello", &version(number)).status, 200);
     }
-    let Member { server, folder } = first;
-    assert_eq!(server.stop(), Some(0));
+    let folder = first.stop();
     copy(folder.path().join("data").to_str().expect("UTF-8"), &fleet.url);
 
     let hosts = [fleet.host(&[]), fleet.host(&[])];
     assert_eq!(hosts.each_ref().map(Member::serves), [2; 2]);
-    let rolled_back = hosts[1].operator().post("/components/hello/rollback");
-    assert_eq!(rolled_back.status, 200, "{}", rolled_back.text());
+    hosts[1].operator().post("/components/hello/rollback").expect(200);
     assert_eq!(hosts.each_ref().map(Member::serves), [1; 2]);
-    for host in hosts {
-        assert_eq!(host.server.stop(), Some(0));
-    }
+    hosts.into_iter().for_each(|host| drop(host.stop()));
 
     let back = tempfile::tempdir().expect("a temporary folder");
     let data = back.path().join("data");
     std::fs::create_dir(&data).expect("a folder");
     copy(&fleet.url, data.to_str().expect("UTF-8"));
-    let returned = alone(back);
+    let returned = host_alone_in(back);
     assert_eq!(returned.serves(), 1);
-    let Member { server, folder } = returned;
-    assert_eq!(server.stop(), Some(0));
-    let again = alone(folder);
+    let again = host_alone_in(returned.stop());
     assert_eq!(again.serves(), 1);
-    let rolled_back = again.operator().post("/components/hello/rollback");
-    assert_eq!(rolled_back.status, 200, "{}", rolled_back.text());
+    again.operator().post("/components/hello/rollback").expect(200);
     assert_eq!(again.serves(), 2);
 }
 
@@ -86,7 +70,7 @@ fn a_copy_that_was_killed_is_served_by_no_host() {
     forge::seed(&server);
     assert_eq!(server.stop(), Some(0));
     // So that the tables are there.
-    assert_eq!(fleet.host(&[]).server.stop(), Some(0));
+    fleet.host(&[]).stop();
     fleet.database.sql_in("fleet", SLOW_DISK);
     let arguments = ["store", "copy", "--from", source, "--to", &fleet.url];
     let mut command = Command::new(server::program());

@@ -20,8 +20,7 @@ fn a_store_that_is_away_while_a_component_is_prepared_is_no_reason_to_refuse_it(
         fleet.database.resume();
         pipe.write_all(digests(&[0, 1]).as_bytes()).expect("written");
         drop(pipe);
-        let swapped = swap.join().expect("a swap");
-        assert_eq!(swapped.status, 200, "{}", swapped.text());
+        swap.join().expect("a swap").expect(200);
     });
     assert_eq!([first.serves(), second.serves()], [1; 2]);
 }
@@ -32,12 +31,9 @@ fn a_component_that_cannot_be_checked_while_the_store_is_away_is_not_called_unus
     let Some(mut fleet) = Fleet::start() else { return };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = fleet.host_of(&root().join("spin.toml"), folder.path(), &[]);
-    let mut wasm = std::fs::read(root().join("dist/experiments.wasm")).expect("`make components`");
-    // A custom section: its id, its length, the length of its name, its name.
-    wasm.extend([0, 2, 1, b'v']);
+    let wasm = variant("experiments", 1);
     fleet.database.kill();
-    let refused = Operator::of(&server).swap("experiments", &wasm);
-    assert_eq!(refused.status, 503, "{}", refused.text());
+    Operator::of(&server).swap("experiments", &wasm).expect(503);
     fleet.database.resume();
     wait_for_ok(SOON, "a store that is back", || {
         let swapped = Operator::of(&server).swap("experiments", &wasm);
@@ -59,8 +55,7 @@ fn a_host_that_cannot_fetch_a_component_for_a_while_does_not_refuse_it() {
         wait::pause(Duration::from_secs(4));
         assert!(!swap.is_finished(), "it was refused");
         fleet.database.set_rules("local all all trust\nhost all all all trust\n");
-        let swapped = swap.join().expect("a swap");
-        assert_eq!(swapped.status, 200, "{}", swapped.text());
+        swap.join().expect("a swap").expect(200);
     });
     assert_eq!([first.serves(), second.serves()], [1; 2]);
 }
@@ -82,8 +77,7 @@ fn hosts_stay_ready_and_report_beside_a_proposal_of_a_killed_host_while_no_write
         }
     }
     standby.signal_all("CONT");
-    let swapped = other.operator().swap("hello", &version(1));
-    assert_eq!(swapped.status, 200, "{}", swapped.text());
+    other.operator().swap("hello", &version(1)).expect(200);
     assert_eq!([restarted.serves(), other.serves()], [1; 2]);
 }
 
@@ -93,16 +87,11 @@ fn hosts_stay_ready_while_a_canary_that_failed_cannot_be_ended_and_end_it_afterw
     let hosts = [(); 2].map(|()| {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = write_manifest(folder.path());
-        let text = std::fs::read_to_string(&path).expect("a manifest");
-        let text = text + "[component.probe.tool.hexad]\nmax_response = \"1MiB\"\n";
-        std::fs::write(&path, text).expect("a manifest");
+        edit(&path, |text| text + "[component.probe.tool.hexad]\nmax_response = \"1MiB\"\n");
         Member { server: fleet.host_of(&path, folder.path(), &[]), folder }
     });
-    let mut wasm = std::fs::read(root().join("dist/fixtures/probe.wasm")).expect("the probe");
-    // A custom section, which changes the component's digest.
-    wasm.extend([0, 6, 4, b'm', b'a', b'r', b'k', 1]);
-    let begun = hosts[0].operator().swap("probe?percent=100&window=1h", &wasm);
-    assert_eq!(begun.status, 200, "{}", begun.text());
+    let wasm = variant("fixtures/probe", 1);
+    hosts[0].operator().swap("probe?percent=100&window=1h", &wasm).expect(200);
     let standby = fleet.database.start_standby();
     standby.signal_all("STOP");
     // The bodies of these responses break, so the canary fails after some of them.
@@ -113,8 +102,7 @@ fn hosts_stay_ready_while_a_canary_that_failed_cannot_be_ended_and_end_it_afterw
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(15) {
         for host in &hosts {
-            let ready = host.operator().get("/readyz");
-            assert_eq!(ready.status, 200, "{}", ready.text());
+            host.operator().get("/readyz").expect(200);
         }
     }
     standby.signal_all("CONT");

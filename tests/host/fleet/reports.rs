@@ -49,12 +49,11 @@ fn a_concurrent_swap_of_another_host_becomes_the_rollback_target() {
 #[test]
 fn a_rollback_restores_the_previous_version_that_a_promotion_reported() {
     let Some(fleet) = Fleet::start() else { return };
-    let (first, Member { server, folder }) = (fleet.host(&[]), fleet.host(&[]));
+    let (first, second) = (fleet.host(&[]), fleet.host(&[]));
     let operator = first.operator();
     assert_eq!(operator.swap("hello", &version(1)).status, 200);
-    assert_eq!(server.stop(), Some(0));
-    // The second host has not loaded the previous component.
-    let second = Member { server: fleet.host_in(folder.path(), &[]), folder };
+    // After its restart, the second host has not loaded the previous component.
+    let second = fleet.host_again(second.stop());
     assert_eq!(second.serves(), 1);
     let canary = operator.swap("hello?percent=100&window=1h", &version(2)).json();
     assert_eq!(canary["previous"], digests(&[1]));
@@ -69,17 +68,12 @@ fn a_rollback_restores_the_previous_version_that_a_promotion_reported() {
 fn a_host_with_deployments_of_its_own_names_the_rollback_target_of_all() {
     let Some(fleet) = Fleet::start() else { return };
     let first = fleet.host(&[]);
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let data = folder.path().join("data");
-    let mut command = server::up(&manifest(folder.path()), &data);
-    command.args(["--admin", "127.0.0.1:0", "--threads", "1"]);
-    let alone = Server::spawn(command, &data);
+    let alone = host_alone();
     for number in [1, 2] {
-        assert_eq!(Operator::of(&alone).swap("hello", &version(number)).status, 200);
+        assert_eq!(alone.operator().swap("hello", &version(number)).status, 200);
     }
-    assert_eq!(Operator::of(&alone).get("/components").json()[0]["previous"], digests(&[1]));
-    assert_eq!(alone.stop(), Some(0));
-    let second = Member { server: fleet.host_in(folder.path(), &[]), folder };
+    assert_eq!(alone.operator().get("/components").json()[0]["previous"], digests(&[1]));
+    let second = fleet.host_again(alone.stop());
     let previous = || second.operator().get("/components").json()[0]["previous"].clone();
     assert_eq!((second.serves(), previous()), (0, Value::Null));
     assert_eq!(first.operator().swap("hello", &version(3)).status, 200);

@@ -41,20 +41,16 @@ pub fn digests(versions: &[u32]) -> String {
 #[test]
 fn a_host_that_cannot_serve_a_component_refuses_it_for_all_with_its_name_and_reason() {
     let Some(fleet) = Fleet::start() else { return };
-    let list = tempfile::NamedTempFile::new().expect("a file");
-    let listed = |versions: &[u32]| std::fs::write(list.path(), digests(versions)).expect("a file");
-    listed(&[0]);
     let free = fleet.host(&[]);
-    let strict = fleet.host(&["--allow-digests", list.path().to_str().expect("UTF-8")]);
+    let (list, strict) = fleet.strict_host(&[0]);
     let refused = free.operator().swap("hello", &version(1));
     let reason = refused.text();
     let name = strict.server.data.canonicalize().expect("a folder").display().to_string();
     assert!(refused.status == 409 && reason.contains(&name) && reason.contains("not trusted"), "{reason}");
     assert_eq!([free.serves(), strict.serves()], [0; 2]);
     // The refused swap leaves nothing behind that blocks the next one.
-    listed(&[0, 1]);
-    let swapped = free.operator().swap("hello", &version(1));
-    assert_eq!(swapped.status, 200, "{}", swapped.text());
+    list.set(&[0, 1]);
+    free.operator().swap("hello", &version(1)).expect(200);
     assert_eq!([free.serves(), strict.serves()], [1; 2]);
     assert_eq!(free.audit(), ["swap refused", "swap done"]);
 }
@@ -62,10 +58,9 @@ fn a_host_that_cannot_serve_a_component_refuses_it_for_all_with_its_name_and_rea
 #[test]
 fn a_refusal_counts_for_its_proposal_and_not_for_a_later_one_of_the_same_component() {
     let Some(fleet) = Fleet::start() else { return };
-    let lists = [(); 2].map(|()| List::new());
-    lists.iter().for_each(|list| list.set(&[0]));
     let free = fleet.host(&[]);
-    let hosts = lists.each_ref().map(|list| fleet.host(&["--allow-digests", list.path().to_str().expect("UTF-8")]));
+    let [(list, first), (other_list, second)] = [(); 2].map(|()| fleet.strict_host(&[0]));
+    let (lists, hosts) = ([list, other_list], [first, second]);
     lists.iter().for_each(List::set_pipe);
     std::thread::scope(|scope| {
         let swap = scope.spawn(|| free.operator().swap("hello", &version(1)));
@@ -79,8 +74,7 @@ fn a_refusal_counts_for_its_proposal_and_not_for_a_later_one_of_the_same_compone
         // The other host refuses a component after the end of its proposal.
         second.write_all(digests(&[0]).as_bytes()).expect("written");
     });
-    let swapped = free.operator().swap("hello", &version(1));
-    assert_eq!(swapped.status, 200, "{}", swapped.text());
+    free.operator().swap("hello", &version(1)).expect(200);
     assert_eq!([free.serves(), hosts[0].serves(), hosts[1].serves()], [1; 3]);
 }
 
@@ -93,8 +87,7 @@ fn a_canary_that_is_trusted_no_more_is_not_promoted() {
     let strict = ["--allow-digests", path.to_str().expect("UTF-8")];
     list.set(&[0, 1]);
     let hosts = [fleet.host(&strict), fleet.host(&strict)];
-    let begun = hosts[0].operator().swap("hello?percent=100&window=1h", &version(1));
-    assert_eq!(begun.status, 200, "{}", begun.text());
+    hosts[0].operator().swap("hello?percent=100&window=1h", &version(1)).expect(200);
     assert_eq!(hosts.each_ref().map(Member::serves), [1; 2]);
     list.set(&[0]);
     let refused = hosts[1].operator().post("/components/hello/promote");
@@ -111,11 +104,10 @@ fn a_canary_that_is_trusted_no_more_is_not_promoted() {
 #[test]
 fn a_rollback_to_a_version_that_a_host_trusts_no_more_changes_nothing() {
     let Some(fleet) = Fleet::start() else { return };
-    let list = List::new();
-    list.set(&[0, 1]);
-    let hosts = [fleet.host(&[]), fleet.host(&["--allow-digests", list.path().to_str().expect("UTF-8")])];
-    let swapped = hosts[0].operator().swap("hello", &version(1));
-    assert_eq!(swapped.status, 200, "{}", swapped.text());
+    let first = fleet.host(&[]);
+    let (list, second) = fleet.strict_host(&[0, 1]);
+    let hosts = [first, second];
+    hosts[0].operator().swap("hello", &version(1)).expect(200);
     assert_eq!(hosts.each_ref().map(Member::serves), [1; 2]);
     list.set(&[1]);
     let refused = hosts[0].operator().post("/components/hello/rollback");
@@ -149,8 +141,7 @@ fn a_host_finds_a_new_signature_of_what_it_has() {
     let both = ["--allow-digests", &*path, "--trusted-key", &*old, "--trusted-key", &*new];
     let (first, second) = (fleet.host(&both), fleet.host(&both));
     for signature in signatures {
-        let swapped = first.operator().swap_signed("hello", &version(1), &signature);
-        assert_eq!(swapped.status, 200, "{}", swapped.text());
+        first.operator().swap_signed("hello", &version(1), &signature).expect(200);
     }
     assert_eq!([first.serves(), second.serves()], [1; 2]);
     // The old key is no longer trusted.

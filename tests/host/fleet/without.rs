@@ -5,10 +5,8 @@ use super::*;
 #[test]
 fn a_host_that_cannot_serve_a_component_can_be_left_out_and_is_not_ready_until_it_can() {
     let Some(fleet) = Fleet::start() else { return };
-    let list = List::new();
-    list.set(&[0]);
     let free = fleet.host(&[]);
-    let strict = fleet.host(&["--allow-digests", list.path().to_str().expect("UTF-8")]);
+    let (list, strict) = fleet.strict_host(&[0]);
     let refused = free.operator().swap("hello", &version(1));
     assert!(refused.status == 409 && refused.text().contains("--exclude-host"), "{}", refused.text());
     let unknown = free.operator().swap("hello?without=web7", &version(1));
@@ -19,8 +17,7 @@ fn a_host_that_cannot_serve_a_component_can_be_left_out_and_is_not_ready_until_i
     let hosts = status["host"]["hosts"].as_array().expect("hosts").clone();
     let mut names = hosts.iter().map(|host| host["name"].as_str().expect("text").to_owned());
     let name = names.find(|name| name.ends_with(&folder)).expect("the host");
-    let swapped = free.operator().swap(&format!("hello?without={name}"), &version(1));
-    assert_eq!(swapped.status, 200, "{}", swapped.text());
+    free.operator().swap(&format!("hello?without={name}"), &version(1)).expect(200);
     assert_eq!(free.serves(), 1);
     let reason = "select entry::json->>'reason' from hexad.audit order by id desc limit 1;";
     assert_eq!(fleet.database.sql_in("fleet", reason).trim(), format!("without {name}"));
@@ -40,10 +37,8 @@ fn a_host_that_cannot_serve_a_component_can_be_left_out_and_is_not_ready_until_i
 #[test]
 fn on_the_operators_page_a_host_is_left_out_by_its_name() {
     let Some(fleet) = Fleet::start() else { return };
-    let list = List::new();
-    list.set(&[0]);
     let free = fleet.host(&[]);
-    let strict = fleet.host(&["--allow-digests", list.path().to_str().expect("UTF-8")]);
+    let (_list, strict) = fleet.strict_host(&[0]);
     let mut visitor = Visitor::signed_in(&free);
     let (page, name) = wait_for_ok(SOON, "the other host on the page", || {
         let page = visitor.get("/operator/components/hello").text();
