@@ -1,14 +1,7 @@
 //! The access log of a host.
 
-use std::io::Write;
-use std::time::Duration;
-
+use crate::*;
 use hexad::access_log::{AccessLog, AccessLogFormat};
-use hexad::ingress::IngressOptions;
-
-use crate::fixture::Server;
-use crate::slow_readers::{listen, wait_for_busy};
-use hexad_testing::wait;
 
 #[test]
 fn every_line_has_the_id_of_its_request() {

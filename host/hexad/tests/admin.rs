@@ -1,17 +1,8 @@
 //! The admin listener.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-
-use hexad::Digest;
-use hexad::admin::AdminAccess;
-use serde_json::Value;
-use socket2::{Domain, Socket, Type};
+use crate::versions::trapping;
+use crate::*;
 use ureq::{Agent, Body};
-
-use crate::fixture::{Server, agent, guest};
-use crate::versions::{incoming, trapping, variant};
-use hexad_testing::wait;
 
 struct Operator {
     server: Server,
@@ -26,7 +17,7 @@ impl Operator {
 
     fn with(tool: &str) -> Self {
         let mut server = Server::with(tool);
-        let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
+        let access = server.administer();
         Self { server, access, agent: agent() }
     }
 

@@ -1,21 +1,9 @@
 //! Bodies: streamed, limited, and drained so that the client sees the response.
 
-use std::convert::Infallible;
-use std::io::{Read, Write};
-use std::time::Duration;
-
-use bytes::Bytes;
+use crate::fixture::request;
+use crate::*;
 use futures::stream;
-use hexad::ResponseBody;
-use hexad::ingress::IngressOptions;
-use http::{Request, Response};
-use http_body::{Body, Frame};
-use http_body_util::{BodyExt, StreamBody};
-
-use crate::fixture::{Server, get, request, text};
-use crate::ingress;
-use crate::slow_readers::assert_body;
-use hexad_testing::wait;
+use http_body::Body;
 
 const CHUNK: usize = 64 * 1024;
 
@@ -89,9 +77,7 @@ fn a_client_that_stops_sending_gets_a_timeout() {
     let address = server.listen();
     let mut client = wait::connect(address);
     client.write_all(b"POST /probe/count HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\nhalf").unwrap();
-    let mut answer = [0; 12];
-    client.read_exact(&mut answer).unwrap();
-    assert_eq!(&answer, b"HTTP/1.1 408");
+    assert_eq!(status_line(&mut client), "HTTP/1.1 408");
 }
 
 #[tokio::test]
@@ -115,8 +101,7 @@ fn a_client_that_is_still_sending_sees_the_response() {
             client.write_all(&chunk).unwrap();
         }
         client.shutdown(std::net::Shutdown::Write).unwrap();
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).unwrap();
+        let answer = read_text(&mut client);
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{length}: {answer}");
     }
 }
@@ -129,8 +114,7 @@ fn a_client_that_waits_for_100_continue_is_refused() {
     client
         .write_all(b"POST /probe/count HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 1001\r\n\r\n")
         .unwrap();
-    let mut answer = String::new();
-    client.read_to_string(&mut answer).unwrap();
+    let answer = read_text(&mut client);
     assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
 }
 
@@ -155,8 +139,7 @@ fn late_bytes_of_a_body_are_no_request() {
         client.write_all(body.as_bytes()).unwrap();
         let next = "POST /probe/count HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\nconnection: close\r\n\r\nabc";
         client.write_all(next.as_bytes()).unwrap();
-        let mut answers = String::new();
-        client.read_to_string(&mut answers).unwrap();
+        let answers = read_text(&mut client);
         let statuses: Vec<_> =
             answers.match_indices("HTTP/1.1 ").filter_map(|(at, _)| answers.get(at + 9..at + 12)).collect();
         assert_eq!(statuses, ["401", "200"], "{framing}: {answers}");
@@ -197,11 +180,10 @@ fn bytes_after_trailers_are_no_request() {
 #[test]
 fn a_client_that_announces_a_body_and_sends_none_loses_its_connection() {
     let keep_alive = Duration::from_secs(3600);
-    let (_server, address, _) = ingress::server(IngressOptions { keep_alive, ..IngressOptions::default() });
+    let (_server, address, _) = listen("", IngressOptions { keep_alive, ..IngressOptions::default() });
     let mut client = wait::connect(address);
     // The host closes it within 20 seconds.
     client.write_all(b"POST /probe/ignore HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    client.read_to_string(&mut answer).unwrap();
+    let answer = read_text(&mut client);
     assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
 }

@@ -1,24 +1,12 @@
 //! Requests that a guest takes by value have the same responses and limits as over WASI.
 
-use std::net::TcpListener;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::Duration;
-
-use bytes::Bytes;
-use futures::future::join_all;
-use futures::{StreamExt, TryStreamExt, stream};
-use hexad::Host;
-use hexad::ingress::{Ingress, IngressOptions};
-use hexad::send_buffer::{DrainPolicy, SendLimits};
-use http::Request;
-use http_body::{Body, Frame, SizeHint};
-use http_body_util::{BodyExt, Full, StreamBody};
-use wasmtime_wasi_http::Error as WasiError;
-
-use crate::fixture::{self, guest, store};
 use crate::http2_unread::client_without_window;
+use crate::*;
+use futures::{StreamExt, TryStreamExt, stream};
+use http_body::{Body, SizeHint};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use wasmtime_wasi_http::Error as WasiError;
 
 /// A manifest of the guest, with lines for its component and for its `tool.hexad` table.
 pub fn manifest(grants: &str, tool: &str) -> String {
@@ -210,8 +198,8 @@ async fn a_response_that_is_larger_than_any_call_ends_its_instance_and_nothing_e
 async fn whole_bodies_that_are_not_read_are_bounded_for_an_address() {
     let (_folder, mut host) = start("instances = 1");
     let send = SendLimits { per_connection: 1 << 20, per_address: 2 << 20, total: 64 << 20 };
-    let drain = DrainPolicy { min_rate: 0, period: Duration::from_secs(10) };
-    let ingress = Arc::new(Ingress::new(IngressOptions { send, drain, ..IngressOptions::default() }).unwrap());
+    let ingress =
+        Arc::new(Ingress::new(IngressOptions { send, drain: NO_MINIMUM, ..IngressOptions::default() }).unwrap());
     let address = host.serve(TcpListener::bind("127.0.0.1:0").unwrap(), ingress.clone()).unwrap();
     let client = client_without_window(address).await;
     let mut responses = Vec::new();

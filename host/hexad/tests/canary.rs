@@ -1,27 +1,14 @@
 //! Canaries: the trial of a new version.
 
-use std::convert::Infallible;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-use bytes::Bytes;
+use crate::versions::trapping;
+use crate::*;
 use futures::StreamExt;
 use futures::channel::mpsc::{UnboundedSender, unbounded};
 use futures::stream::FuturesUnordered;
-use hexad::component::{Canary, CanaryPolicy};
-use hexad::deploy::{DeployError, DeployReport, SwapRequest};
-use hexad::{Digest, ResponseBody};
-
-use http::{Request, Response};
-use http_body::Frame;
-use http_body_util::{BodyExt, StreamBody};
-
-use hexad::store::sqlite;
-
-use crate::fixture::{self, Server, get, text};
-use crate::versions::{audit, digest, swap, swap_request, trapping, variant};
-use hexad_testing::wait::{BETWEEN_LOOKS, SOON, wait_until};
-use hexad_testing::wait_async::{wait_until_async, within_async};
+use hexad::component::Canary;
+use hexad_testing::wait::BETWEEN_LOOKS;
+use hexad_testing::wait_async::within_async;
+use std::time::Instant;
 
 /// The status of a request of the given caller to the component on trial.
 async fn call(server: &Server, caller: usize) -> u16 {
@@ -29,11 +16,6 @@ async fn call(server: &Server, caller: usize) -> u16 {
         .header("host", "forge.test")
         .header("authorization", format!("Bearer t{caller}"));
     server.host.handle(request.body(http_body_util::Empty::new()).unwrap()).await.status().as_u16()
-}
-
-fn canary(server: &Server, wasm: Vec<u8>, policy: CanaryPolicy) -> DeployReport {
-    let request = SwapRequest { canary: Some(policy), ..swap_request("incoming", wasm) };
-    server.host.deployer().swap(&request).unwrap()
 }
 
 /// A failed canary serves no requests; the supervisor removes it a moment later.
@@ -49,9 +31,7 @@ fn has_no_canary(server: &Server) -> bool {
 async fn a_canary_whose_bodies_break_fails() {
     let server = Server::with("max_response = \"1MiB\"");
     let before = digest(&server, "probe");
-    let policy = CanaryPolicy { percent: 100.0, window: Duration::from_secs(3600), ..CanaryPolicy::default() };
-    let request = SwapRequest { canary: Some(policy), ..swap_request("probe", variant("probe", 1)) };
-    server.host.deployer().swap(&request).unwrap();
+    try_out(&server, "probe", variant("probe", 1), trial(100.0)).unwrap();
     for _ in 0..10 {
         assert_eq!(digest(&server, "probe"), before);
         let response = server.send(get("flood?mib=2")).await;
@@ -66,26 +46,20 @@ async fn a_canary_whose_bodies_break_fails() {
 #[tokio::test]
 async fn a_client_that_goes_away_is_not_a_failure_of_the_canary() {
     let server = Server::with("");
-    let policy = CanaryPolicy { percent: 100.0, window: Duration::from_secs(3600), ..CanaryPolicy::default() };
-    let request = SwapRequest { canary: Some(policy), ..swap_request("probe", variant("probe", 1)) };
-    server.host.deployer().swap(&request).unwrap();
+    try_out(&server, "probe", variant("probe", 1), trial(100.0)).unwrap();
     for _ in 0..20 {
         drop(server.send(get("flood?mib=8")).await);
     }
     assert_eq!(server.ok("hello").await, "hello");
-    let service = server.host.services().iter().find(|service| service.component().id == "probe").unwrap();
-    let canary = service.deployment().canary.clone().expect("it is still on trial");
+    let canary = server.service("probe").deployment().canary.clone().expect("it is still on trial");
     assert_eq!(canary.counts().failed, 0);
 }
 
 /// The host answers 503 instead of the component, which did nothing wrong.
 #[tokio::test]
 async fn a_store_that_cannot_be_written_says_nothing_of_the_canary() {
-    let folder = tempfile::tempdir().unwrap();
-    let lock_wait = Duration::from_millis(1);
-    let options = sqlite::SqliteOptions { lock_wait, ..fixture::store() };
-    let host = fixture::start(&folder, &fixture::manifest(""), &[], options).unwrap();
-    let server = Server { host, folder };
+    let options = sqlite::SqliteOptions { lock_wait: Duration::from_millis(1), ..store() };
+    let server = Server::over(tempfile::tempdir().unwrap(), "", options);
     let canary = probe_on_trial(&server);
     let other = rusqlite::Connection::open(server.folder.path().join("data").join(sqlite::FILE_NAME)).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -101,10 +75,8 @@ async fn a_store_that_cannot_be_written_says_nothing_of_the_canary() {
 #[test]
 fn the_serving_version_cannot_be_a_canary() {
     let server = Server::with("");
-    let policy = CanaryPolicy { percent: 50.0, window: Duration::from_secs(3600), ..CanaryPolicy::default() };
     swap(&server, "probe", variant("probe", 1)).unwrap();
-    let request = SwapRequest { canary: Some(policy), ..swap_request("probe", variant("probe", 1)) };
-    let error = server.host.deployer().swap(&request).unwrap_err();
+    let error = try_out(&server, "probe", variant("probe", 1), trial(50.0)).unwrap_err();
     assert!(matches!(error, DeployError::ServesAlready(_)), "{error}");
     // Without a trial, the report names the component that a rollback restores, which is a different one.
     let report = swap(&server, "probe", variant("probe", 1)).unwrap();
@@ -119,14 +91,8 @@ async fn a_canary_that_keeps_its_clients_waiting_fails() {
         for patient in [true, false] {
             let server = Server::with("");
             let max_latency = Duration::from_millis(50);
-            let policy = CanaryPolicy {
-                percent: 100.0,
-                window: Duration::from_secs(3600),
-                max_latency,
-                ..CanaryPolicy::default()
-            };
-            let request = SwapRequest { canary: Some(policy), ..swap_request("probe", variant("probe", 1)) };
-            server.host.deployer().swap(&request).unwrap();
+            let policy = CanaryPolicy { max_latency, ..trial(100.0) };
+            try_out(&server, "probe", variant("probe", 1), policy).unwrap();
             let waiting = (0..10).map(|_| async {
                 let response = async { server.send(get(path)).await.into_body().collect().await };
                 match patient {
@@ -154,12 +120,9 @@ const MAX_LATENCY: Duration = Duration::from_millis(500);
 
 /// Puts a version of the probe on trial for all callers, with `MAX_LATENCY`.
 fn probe_on_trial(server: &Server) -> Arc<Canary> {
-    let window = Duration::from_secs(3600);
-    let policy = CanaryPolicy { percent: 100.0, window, max_latency: MAX_LATENCY, ..CanaryPolicy::default() };
-    let request = SwapRequest { canary: Some(policy), ..swap_request("probe", variant("probe", 1)) };
-    server.host.deployer().swap(&request).unwrap();
-    let service = server.host.services().iter().find(|service| service.id() == "probe").unwrap();
-    service.deployment().canary.clone().unwrap()
+    let policy = CanaryPolicy { max_latency: MAX_LATENCY, ..trial(100.0) };
+    try_out(server, "probe", variant("probe", 1), policy).unwrap();
+    server.service("probe").deployment().canary.clone().unwrap()
 }
 
 type Part = Result<Frame<Bytes>, Infallible>;
@@ -267,11 +230,8 @@ async fn permits_held_by_a_rolled_back_version_block_no_request() {
     let mut held = FuturesUnordered::new();
     for by_the_host in [true, false] {
         if by_the_host {
-            let max_latency = Duration::from_millis(50);
-            let window = Duration::from_secs(3600);
-            let policy = CanaryPolicy { percent: 100.0, window, max_latency, ..CanaryPolicy::default() };
-            let request = SwapRequest { canary: Some(policy), ..swap_request("probe", variant("probe", 1)) };
-            server.host.deployer().swap(&request).unwrap();
+            let policy = CanaryPolicy { max_latency: Duration::from_millis(50), ..trial(100.0) };
+            try_out(&server, "probe", variant("probe", 1), policy).unwrap();
         } else {
             // On PostgreSQL the trial ends in the hosts' record after it has ended here.
             let swapped = async || swap(&server, "probe", variant("probe", 2)).is_ok();
@@ -280,7 +240,7 @@ async fn permits_held_by_a_rolled_back_version_block_no_request() {
         for _ in 0..10 {
             held.push(server.send(get("never")));
         }
-        let service = server.host.services().iter().find(|service| service.id() == "probe").unwrap();
+        let service = server.service("probe");
         let mut waiting = std::pin::pin!(server.send(get("hello")));
         let answered = async {
             loop {
@@ -317,10 +277,7 @@ async fn permits_held_by_a_rolled_back_version_block_no_request() {
 async fn a_canary_that_fails_is_removed_after_few_responses() {
     let server = Server::with("");
     let before = digest(&server, "incoming");
-    let hour = Duration::from_secs(3600);
-    assert!(
-        canary(&server, trapping(), CanaryPolicy { percent: 20.0, window: hour, ..CanaryPolicy::default() }).canary
-    );
+    assert!(try_out(&server, "incoming", trapping(), trial(20.0)).unwrap().canary);
     let refusal = swap(&server, "incoming", variant("incoming", 1)).unwrap_err();
     assert!(matches!(refusal, DeployError::CanaryUnderWay(_)), "{refusal}");
     let mut failed = 0;
@@ -345,7 +302,7 @@ async fn a_canary_that_passes_is_promoted_when_its_window_is_over() {
     let server = Server::with("");
     let wasm = variant("incoming", 1);
     let window = Duration::from_millis(100);
-    canary(&server, wasm.clone(), CanaryPolicy { percent: 50.0, window, ..CanaryPolicy::default() });
+    try_out(&server, "incoming", wasm.clone(), CanaryPolicy { window, ..trial(50.0) }).unwrap();
     let mut n = 0;
     let is_promoted = async || {
         assert_eq!(call(&server, n).await, 200);
@@ -363,13 +320,12 @@ async fn a_canary_that_passes_is_promoted_when_its_window_is_over() {
 async fn an_operator_can_roll_back_or_promote_a_canary() {
     let server = Server::with("");
     let before = digest(&server, "incoming");
-    let policy = CanaryPolicy { percent: 100.0, window: Duration::from_secs(3600), ..CanaryPolicy::default() };
-    canary(&server, trapping(), policy.clone());
+    try_out(&server, "incoming", trapping(), trial(100.0)).unwrap();
     assert_eq!(call(&server, 1).await, 500);
     assert_eq!(server.host.deployer().roll_back("incoming", "the tests", None).unwrap().digest, before);
     assert_eq!(call(&server, 1).await, 200);
     let wasm = variant("incoming", 1);
-    canary(&server, wasm.clone(), policy);
+    try_out(&server, "incoming", wasm.clone(), trial(100.0)).unwrap();
     assert_eq!(digest(&server, "incoming"), before);
     server.host.deployer().promote("incoming", "the tests", None).unwrap();
     assert_eq!(digest(&server, "incoming"), Digest::of(&wasm));

@@ -1,20 +1,7 @@
 //! Guests that do not clean up after a request: they neither read nor drop bodies, or work on after the host has
 //! responded for them. An instance lives for many requests, but a finished request must hold nothing.
 
-use std::io::Write;
-use std::net::SocketAddr;
-
-use bytes::Bytes;
-use hexad::component::ComponentService;
-use hexad::ingress::IngressOptions;
-use http::Request;
-use http_body_util::{BodyExt, Full};
-
-use crate::fixture::{self, Server, get};
-use crate::http2::{self, END_HEADERS, END_STREAM, HEADERS};
-use crate::slow_readers::{listen_on, wait_for_busy};
-use crate::upstream::Upstream;
-use hexad_testing::wait::{SOON, wait_until};
+use crate::*;
 
 /// Idle instances do not end, and requests do not time out.
 const TIMES: &str = "idle_timeout = \"1h\"\nrequest_timeout = \"1h\"\ntransfer_timeout = \"1h\"";
@@ -78,10 +65,6 @@ fn start(guest: &[u8], hosts: &[&str], tool: &str) -> Server {
     Server { host, folder }
 }
 
-fn service(server: &Server) -> &ComponentService {
-    server.host.services().iter().find(|service| service.id() == "guest").unwrap()
-}
-
 /// The status of a GET of `path` at the authority `host`.
 async fn status(server: &Server, path: &str, host: &str) -> u16 {
     let request = Request::get(path).header("host", host).body(Full::new(Bytes::new())).unwrap();
@@ -95,7 +78,7 @@ async fn a_response_that_a_guest_leaves_unread_holds_no_permit() {
     for _ in 0..5 {
         assert_eq!(status(&server, "/guest/stall", &upstream.address.to_string()).await, 500);
     }
-    let outbound = service(&server).outbound().unwrap();
+    let outbound = server.service("guest").outbound().unwrap();
     let counters = outbound.counters();
     assert_eq!((counters.answered.get(), counters.busy.get(), outbound.in_flight()), (5, 0, 0));
 }
@@ -104,7 +87,7 @@ async fn a_response_that_a_guest_leaves_unread_holds_no_permit() {
 async fn a_response_of_the_application_that_a_guest_leaves_unread_holds_no_instance() {
     let server = start(&forwarding(), &["http://probe.spin.internal"], "");
     assert_eq!(status(&server, "/probe/stall", "probe.spin.internal").await, 500);
-    assert_eq!(service(&server).outbound().unwrap().counters().answered.get(), 1);
+    assert_eq!(server.service("guest").outbound().unwrap().counters().answered.get(), 1);
     wait_for_busy(&server, 0);
 }
 

@@ -1,14 +1,13 @@
 //! A collector of traces for the tests.
 
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
-
+use crate::*;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use prost::Message;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::sync::Mutex;
 
 /// Accepts spans by OTLP over HTTP.
 pub struct Collector {

@@ -1,16 +1,9 @@
 //! A host that has no file descriptor left for the next client.
 
-use std::fs::File;
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
-
-use hexad::ingress::IngressOptions;
+use crate::ingress::wait_for_idle;
+use crate::*;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use socket2::{Domain, Socket, Type};
-
-use crate::ingress::{server, wait_for_idle};
-use hexad_testing::wait::{self, SOON};
+use std::fs::File;
 
 const HELLO: &[u8] = b"GET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n";
 
@@ -27,7 +20,7 @@ fn an_idle_connection_gives_its_descriptor_to_another_client() {
         return;
     }
     let keep_alive = Duration::from_secs(3600);
-    let (_server, address, ingress) = server(IngressOptions { keep_alive, ..IngressOptions::default() });
+    let (_server, address, ingress) = listen("", IngressOptions { keep_alive, ..IngressOptions::default() });
     let mut idle: Vec<_> = (0..2).map(|_| wait::connect(address)).collect();
     for client in &mut idle {
         client.write_all(HELLO).unwrap();
@@ -43,9 +36,7 @@ fn an_idle_connection_gives_its_descriptor_to_another_client() {
     client.connect(&address.into()).unwrap();
     let mut client = wait::with_deadlines(TcpStream::from(client));
     client.write_all(HELLO).unwrap();
-    let mut status = [0; 12];
-    client.read_exact(&mut status).unwrap();
-    assert_eq!(&status, b"HTTP/1.1 200");
+    assert_eq!(status_line(&mut client), "HTTP/1.1 200");
     let mut rest = Vec::new();
     idle[0].read_to_end(&mut rest).unwrap();
     drop(taken);

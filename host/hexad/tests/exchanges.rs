@@ -1,16 +1,8 @@
 //! Requests of a guest that the host sends between two calls by value. They have the same limits as those of
 //! `wasi:http/client`.
 
-use std::sync::atomic::Ordering;
-
-use bytes::Bytes;
-use hexad::Host;
-use http::Request;
-use http_body_util::{BodyExt, Full};
-
 use crate::by_value::manifest;
-use crate::fixture::{self, store};
-use crate::upstream::Upstream;
+use crate::*;
 
 fn start(grants: &str, tool: &str) -> (tempfile::TempDir, Host) {
     let folder = tempfile::tempdir().unwrap();

@@ -1,17 +1,8 @@
 //! A guest that traps, loops, allocates too much or does not respond fails its own request only.
 
-use std::io::{Read, Write};
-use std::time::Duration;
-
+use crate::*;
 use futures::future::{Either, select};
-use http_body_util::BodyExt;
-
-use hexad::component::ComponentService;
-
-use crate::fixture::{Server, get, text};
-use crate::versions::{swap, variant};
-use hexad_testing::wait::{self, SOON, wait_until};
-use hexad_testing::wait_async::{wait_for_async, wait_until_async, within_async};
+use hexad_testing::wait_async::{wait_for_async, within_async};
 
 #[tokio::test]
 async fn a_trap_is_answered_and_the_next_request_is_served() {
@@ -61,7 +52,7 @@ async fn a_guest_that_ends_before_its_writes_are_durable_is_answered() {
     let server = Server::with("");
     let store = rusqlite::Connection::open(server.folder.path().join("data/sqlite_key_value.db")).unwrap();
     store.execute_batch("begin immediate").unwrap();
-    let probe = server.host.services().iter().find(|service| service.id() == "probe").unwrap();
+    let probe = server.service("probe");
     let answer = server.send(get("write-and-trap-in-body?key=probe/v1/a&value=1&us=1"));
     let unlock = async {
         let has_failed = async || probe.metrics().failures().any(|(_, count)| count > 0);

@@ -1,23 +1,14 @@
 //! A host with the probe guest, in a temporary directory.
 
-use std::net::SocketAddr;
-use std::num::NonZeroUsize;
-use std::path::PathBuf;
-use std::sync::{Arc, LazyLock};
-use std::time::Duration;
-
-use bytes::Bytes;
-use hexad::imports::outbound::OutboundOptions;
+use crate::*;
 use hexad::manifest::{LoadOptions, MaintenanceTokens, ManifestError};
 use hexad::store::postgres::{Passwords, PostgresOptions, StoreUrl};
-use hexad::store::sqlite;
 use hexad::trace::Export;
-use hexad::{Host, HostOptions, Manifest, ResponseBody, Runtime, StartError};
-use http::{Request, Response};
-use http_body_util::{BodyExt, Full};
-use tempfile::TempDir;
-
+use hexad::{Manifest, Runtime};
 use hexad_testing::wait::OF_CONNECTIONS;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::LazyLock;
 
 pub use hexad_testing::databases;
 
@@ -66,6 +57,11 @@ pub fn manifest(tool: &str) -> String {
     )
 }
 
+/// The same; its components may send requests to `hosts`.
+pub fn granting(hosts: &[&str], tool: &str) -> String {
+    manifest(tool).replace("allowed_outbound_hosts = []", &format!("allowed_outbound_hosts = {hosts:?}"))
+}
+
 /// A host, its directory, and short ways to send it requests.
 pub struct Server {
     pub host: Host,
@@ -75,45 +71,49 @@ pub struct Server {
 impl Server {
     /// The probe, with `tool` in its `tool.hexad` table.
     pub fn with(tool: &str) -> Self {
+        Self::of(&manifest(tool), |options| options)
+    }
+
+    /// The same with another manifest, and with options that `change` has changed.
+    pub fn of(manifest: &str, change: impl FnOnce(HostOptions) -> HostOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let host = start(&folder, &manifest(tool), &[], store()).unwrap();
+        let host = start_with(&folder, manifest, &[], &change(options(&folder, store()))).unwrap();
         Self { host, folder }
     }
 
-    /// The same; at most this many instances may be stalled.
-    pub fn with_stalled(tool: &str, stalled_instances: usize) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let options = HostOptions { stalled_instances, ..options(&folder, store()) };
-        let host = start_with(&folder, &manifest(tool), &[], &options).unwrap();
+    /// The probe on a folder that may have a store already.
+    pub fn over(folder: TempDir, tool: &str, store: sqlite::SqliteOptions) -> Self {
+        let host = start(&folder, &manifest(tool), &[], store).unwrap();
         Self { host, folder }
+    }
+
+    /// The probe; at most this many instances may be stalled.
+    pub fn with_stalled(tool: &str, stalled_instances: usize) -> Self {
+        Self::of(&manifest(tool), |options| HostOptions { stalled_instances, ..options })
     }
 
     /// The probe on two threads.
     pub fn on_two_threads() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let options = HostOptions { threads: NonZeroUsize::new(2).unwrap(), ..options(&folder, store()) };
-        let host = start_with(&folder, &manifest(""), &[], &options).unwrap();
-        Self { host, folder }
+        Self::of(&manifest(""), |options| HostOptions { threads: NonZeroUsize::new(2).unwrap(), ..options })
     }
 
     /// The probe and the guest of the 0.2 interface, which may send requests to `hosts`.
     pub fn reaching(hosts: &[&str], tool: &str, outbound: OutboundOptions) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let granted = format!("allowed_outbound_hosts = {hosts:?}");
-        let manifest = manifest(tool).replace("allowed_outbound_hosts = []", &granted);
-        let options = HostOptions { outbound, ..options(&folder, store()) };
-        let host = start_with(&folder, &manifest, &[], &options).unwrap();
-        Self { host, folder }
+        Self::of(&granting(hosts, tool), |options| HostOptions { outbound, ..options })
     }
 
-    /// The probe, which may send requests to `hosts`, on a host that sends its traces to a collector.
+    /// The same on a host that sends its traces to a collector.
     pub fn traced(collector: &str, hosts: &[&str], tool: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let granted = format!("allowed_outbound_hosts = {hosts:?}");
-        let manifest = manifest(tool).replace("allowed_outbound_hosts = []", &granted);
-        let options = HostOptions { traces: Some(Export::to(collector)), ..options(&folder, store()) };
-        let host = start_with(&folder, &manifest, &[], &options).unwrap();
-        Self { host, folder }
+        Self::of(&granting(hosts, tool), |options| HostOptions { traces: Some(Export::to(collector)), ..options })
+    }
+
+    pub fn service(&self, id: &str) -> &ComponentService {
+        self.host.services().iter().find(|service| service.id() == id).unwrap()
+    }
+
+    /// Begins to listen for the operator.
+    pub fn administer(&mut self) -> AdminAccess {
+        self.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap()
     }
 
     pub async fn send(&self, request: Request<Full<Bytes>>) -> Response<ResponseBody> {

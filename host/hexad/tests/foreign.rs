@@ -1,8 +1,8 @@
 //! Guests built for other hosts: other key-value and variables interfaces on the same store and
 //! variables.
 
-use crate::fixture::{self, Server, guest, store};
 use crate::key_value::{GRANTS, fill};
+use crate::*;
 
 fn manifest(stores: &str) -> String {
     let foreign = guest("foreign");
@@ -88,8 +88,7 @@ async fn calls_that_are_not_awaited_hold_a_bounded_number_of_bytes() {
 async fn asynchronous_calls_are_within_the_grants() {
     let folder = tempfile::tempdir().unwrap();
     fill(&folder, &["other/v1/a", "shared/a"]).await;
-    let host = fixture::start(&folder, &fixture::manifest(GRANTS), &[], store()).unwrap();
-    let server = Server { host, folder };
+    let server = Server::over(folder, GRANTS, store());
     for (path, expected) in [
         ("spin3?act=open&value=nowhere", "Error::NoSuchStore"),
         ("spin3?act=open&value=elsewhere", "Error::AccessDenied"),

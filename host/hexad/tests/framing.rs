@@ -1,16 +1,6 @@
 //! HTTP/1 bytes without content: endless size lines of chunks, and interim responses.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-
-use hexad::imports::outbound::OutboundOptions;
-use hexad::ingress::IngressOptions;
-
-use crate::fixture::Server;
-use crate::ingress;
-use crate::slow_readers::assert_body;
-use crate::upstream::Upstream;
-use hexad_testing::wait;
+use crate::*;
 
 /// More than the host reads and the kernel buffers of a connection.
 const FLOOD: usize = 64 << 20;
@@ -25,19 +15,17 @@ fn connect(address: SocketAddr, head: &str) -> TcpStream {
 
 /// Sends a request and reads the answer at the same time, until the host closes.
 fn exchange(address: SocketAddr, request: &str) -> String {
-    let mut client = wait::connect(address);
+    let client = wait::connect(address);
     let mut writer = client.try_clone().unwrap();
     std::thread::scope(|scope| {
         scope.spawn(move || writer.write_all(request.as_bytes()).unwrap());
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).unwrap();
-        answer
+        read_text(client)
     })
 }
 
 #[test]
 fn size_lines_that_do_not_end_close_the_connection() {
-    let (_server, address, _) = ingress::server(IngressOptions::default());
+    let (_server, address, _) = listen("", IngressOptions::default());
     for (begin, endless) in [("1", b' '), ("1", b'\t'), ("", b'0')] {
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -58,7 +46,7 @@ fn size_lines_that_do_not_end_close_the_connection() {
 
 #[test]
 fn framing_that_carries_something_passes() {
-    let (_server, address, _) = ingress::server(IngressOptions::default());
+    let (_server, address, _) = listen("", IngressOptions::default());
     // Far more than the host reads of a body that is discarded.
     let chunks = "0000000000000001 \r\nx\r\n".repeat(50_000);
     let answer = exchange(address, &format!("{HEAD}connection: close\r\n\r\n{chunks}0\r\n\r\n"));
@@ -68,7 +56,7 @@ fn framing_that_carries_something_passes() {
 
 #[test]
 fn many_requests_of_a_connection_pass() {
-    let (_server, address, _) = ingress::server(IngressOptions::default());
+    let (_server, address, _) = listen("", IngressOptions::default());
     let padding = "x".repeat(8 << 10);
     let request = |more: &str| format!("{HEAD}x-padding: {padding}\r\n{more}\r\n1\r\nx\r\n0\r\n\r\n");
     let answers = exchange(address, &(request("").repeat(199) + &request("connection: close\r\n")));
@@ -77,7 +65,7 @@ fn many_requests_of_a_connection_pass() {
 
 #[test]
 fn bytes_after_an_answer_to_an_unread_body_are_no_request() {
-    let (_server, address, _) = ingress::server(IngressOptions::default());
+    let (_server, address, _) = listen("", IngressOptions::default());
     for (path, rest) in [
         ("ignore", "transfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n"),
         ("sleep?ms=20", "expect: 100-continue\r\ncontent-length: 100\r\n\r\n"),

@@ -1,13 +1,7 @@
 //! A listener at its connection limit closes connections that wait for their client, for new ones.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
-
-use hexad::ingress::IngressOptions;
-
-use crate::ingress::{ask, certificate, connect_tls, server, with_tls};
-use hexad_testing::wait;
+use crate::ingress::ask;
+use crate::*;
 
 const HELLO: &[u8] = b"GET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n";
 
@@ -33,20 +27,18 @@ fn is_closed(client: &mut TcpStream) -> bool {
 #[test]
 fn clients_that_have_sent_no_request_keep_no_other_out() {
     for start in [&b""[..], b"G", &HELLO[..20]] {
-        let (_server, address, _) = server(three());
+        let (_server, address, _) = listen("", three());
         let [mut first, _second, mut last] = connect_three(address, start);
         assert!(ask(address, "").starts_with("HTTP/1.1 200"), "{start:?}");
         last.write_all(&HELLO[start.len()..]).unwrap();
-        let mut status = [0; 12];
-        last.read_exact(&mut status).unwrap();
-        assert_eq!(&status, b"HTTP/1.1 200", "{start:?}");
+        assert_eq!(status_line(&mut last), "HTTP/1.1 200", "{start:?}");
         assert!(is_closed(&mut first), "{start:?}");
     }
 }
 
 #[test]
 fn part_of_a_later_head_keeps_no_other_out() {
-    let (_server, address, _) = server(IngressOptions { connections: 4, ..three() });
+    let (_server, address, _) = listen("", IngressOptions { connections: 4, ..three() });
     let mut clients = connect_three(address, HELLO);
     for client in &mut clients {
         let mut answer = Vec::new();
@@ -69,7 +61,7 @@ fn part_of_a_later_head_keeps_no_other_out() {
 #[test]
 fn clients_of_http2_without_a_request_keep_no_other_out() {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-    let (_server, address, _) = server(three());
+    let (_server, address, _) = listen("", three());
     let [mut first, _second, mut last] = connect_three(address, PREFACE);
     assert!(ask(address, "").starts_with("HTTP/1.1 200"));
     last.set_nonblocking(true).unwrap();
@@ -82,14 +74,12 @@ fn clients_of_http2_without_a_request_keep_no_other_out() {
 fn clients_that_agree_on_no_keys_keep_no_other_out() {
     let folder = tempfile::tempdir().unwrap();
     let root = certificate(folder.path());
-    let (_server, address, _) = server(IngressOptions { connections: 3, ..with_tls(&folder) });
+    let (_server, address, _) = listen("", IngressOptions { connections: 3, ..with_tls(&folder) });
     // The beginning of a TLS handshake record.
     let [mut first, _second, mut last] = connect_three(address, b"\x16\x03\x01");
     let mut client = connect_tls(address, &root, "http/1.1").unwrap();
     client.write_all(b"GET /probe/hello HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
-    let mut status = [0; 12];
-    client.read_exact(&mut status).unwrap();
-    assert_eq!(&status, b"HTTP/1.1 200");
+    assert_eq!(status_line(&mut client), "HTTP/1.1 200");
     last.set_nonblocking(true).unwrap();
     assert_eq!(last.read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "it stays");
     assert!(is_closed(&mut first));

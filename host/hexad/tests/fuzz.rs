@@ -1,9 +1,8 @@
 //! Corpora of inputs, and random changes of them.
 
-use std::path::Path;
-use std::sync::{Mutex, Once};
-
+use crate::*;
 use fastrand::Rng;
+use std::sync::{Mutex, Once};
 
 /// The inputs in `corpus/<folder>` with the names of their files.
 pub fn corpus(folder: &str) -> Vec<(String, Vec<u8>)> {

@@ -1,14 +1,8 @@
 //! A client that has gone holds no instance, whatever it has sent before.
 
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::time::Duration;
-
-use hexad::ingress::IngressOptions;
+use crate::*;
 use socket2::SockRef;
-
-use crate::slow_readers::{listen, wait_for_busy};
-use hexad_testing::wait;
+use std::net::Shutdown;
 
 /// Ways in which a client leaves. A returned stream stays open.
 const ENDS: [fn(TcpStream) -> Option<TcpStream>; 3] = [
@@ -47,8 +41,7 @@ fn a_client_that_has_sent_its_next_request_is_still_there() {
     let requests = "GET /probe/sleep?ms=2500 HTTP/1.1\r\nhost: a\r\n\r\n\
                     GET /probe/hello HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
     client.write_all(requests.as_bytes()).unwrap();
-    let mut answer = String::new();
-    client.read_to_string(&mut answer).unwrap();
+    let answer = read_text(&mut client);
     assert_eq!(answer.matches("HTTP/1.1 200").count(), 2, "{answer}");
 }
 

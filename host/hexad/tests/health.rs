@@ -1,15 +1,8 @@
 //! Health: clients, load balancers and operators see when the store cannot do its work.
 
-use std::time::Duration;
-
+use crate::*;
 use clap::Parser as _;
-use hexad::admin::AdminAccess;
 use hexad::cli::Backup;
-use hexad::store::sqlite;
-use serde_json::Value;
-
-use crate::fixture::{self, Server, agent, get, manifest, store, text};
-use hexad_testing::wait::{SOON, wait_until};
 
 /// A host whose store has at most this many bytes.
 fn limited(max_bytes: u64) -> Server {
@@ -18,16 +11,9 @@ fn limited(max_bytes: u64) -> Server {
 
 /// The same, with `tool` in the component's table `tool.hexad`.
 fn limited_with(max_bytes: u64, tool: &str) -> Server {
-    let folder = tempfile::tempdir().unwrap();
     let probe_interval = Duration::from_millis(1);
     let store = sqlite::SqliteOptions { max_bytes: Some(max_bytes), probe_interval, ..store() };
-    let host = fixture::start(&folder, &manifest(tool), &[], store).unwrap();
-    Server { host, folder }
-}
-
-/// The host's admin listener.
-fn administer(server: &mut Server) -> AdminAccess {
-    server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap()
+    Server::over(tempfile::tempdir().unwrap(), tool, store)
 }
 
 /// Status and text of a GET of the admin listener.
@@ -46,7 +32,7 @@ fn store_problem(access: &AdminAccess) -> Value {
 #[tokio::test]
 async fn a_full_store_is_not_ready_and_clients_are_told_to_try_again() {
     let mut server = limited(4 << 20);
-    let access = administer(&mut server);
+    let access = server.administer();
     assert_eq!(ask(&access, "/readyz"), (200, "ready\n".to_owned()));
     assert_eq!(store_problem(&access), Value::Null);
     server.ok("kv/set-big?key=probe/v1/first&value=2000000").await;
@@ -78,17 +64,14 @@ async fn a_full_store_is_not_ready_and_clients_are_told_to_try_again() {
 /// Otherwise a load balancer would send it requests until the first write fails.
 #[tokio::test]
 async fn a_host_that_starts_with_a_full_store_is_not_ready() {
-    let folder = tempfile::tempdir().unwrap();
-    let host = fixture::start(&folder, &manifest(""), &[], store()).unwrap();
-    let server = Server { host, folder };
+    let server = Server::with("");
     server.ok("kv/set-big?key=probe/v1/first&value=2000000").await;
     let Server { host, folder } = server;
     drop(host);
     let probe_interval = Duration::from_millis(1);
     let full = sqlite::SqliteOptions { max_bytes: Some(4096), probe_interval, ..store() };
-    let host = fixture::start(&folder, &manifest(""), &[], full).unwrap();
-    let mut server = Server { host, folder };
-    let access = administer(&mut server);
+    let mut server = Server::over(folder, "", full);
+    let access = server.administer();
     assert_eq!(ask(&access, "/readyz"), (503, "store full\n".to_owned()));
     assert_eq!(store_problem(&access)["problem"], "full");
     assert_eq!(server.ok("kv/get?key=probe/v1/other").await, "none", "reads go on");
@@ -146,10 +129,8 @@ fn a_start_on_a_damaged_store_names_file_and_remedy() {
 
 #[tokio::test]
 async fn a_store_that_is_damaged_while_it_serves_is_not_ready() {
-    let folder = tempfile::tempdir().unwrap();
     let unchecked = || sqlite::SqliteOptions { checked_at_open: 0, ..store() };
-    let host = fixture::start(&folder, &manifest(""), &[], unchecked()).unwrap();
-    let server = Server { host, folder };
+    let server = Server::over(tempfile::tempdir().unwrap(), "", unchecked());
     // A table of several pages. A start reads few of them.
     for n in 0..100 {
         server.ok(&format!("kv/set-big?key=probe/v1/{n:03}&value=3000")).await;
@@ -178,12 +159,10 @@ async fn a_store_that_is_damaged_while_it_serves_is_not_ready() {
 
 #[tokio::test]
 async fn a_store_that_another_program_keeps_locked_is_busy_until_that_ends() {
-    let folder = tempfile::tempdir().unwrap();
     let (lock_wait, probe_interval) = (Duration::from_millis(1), Duration::from_millis(1));
     let options = sqlite::SqliteOptions { lock_wait, probe_interval, ..store() };
-    let mut host = fixture::start(&folder, &manifest(""), &[], options).unwrap();
-    let access = host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
-    let server = Server { host, folder };
+    let mut server = Server::over(tempfile::tempdir().unwrap(), "", options);
+    let access = server.administer();
     server.ok("kv/set?key=probe/v1/a&value=1").await;
     let other = rusqlite::Connection::open(server.folder.path().join("data").join(sqlite::FILE_NAME)).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -216,7 +195,7 @@ fn backup(server: &Server, name: &str) -> Result<(), String> {
 #[tokio::test]
 async fn a_host_that_is_about_to_stop_tells_a_backup_that_its_store_was_replaced() {
     let mut server = Server::with("");
-    let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
+    let access = server.administer();
     server.ok("kv/set?key=probe/v1/a&value=1").await;
     server.host.drain();
     backup(&server, "before").unwrap();
@@ -231,10 +210,8 @@ async fn a_host_that_is_about_to_stop_tells_a_backup_that_its_store_was_replaced
 
 #[tokio::test]
 async fn a_store_whose_log_was_removed_is_not_ready_and_has_no_backup() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut host = fixture::start(&folder, &manifest(""), &[], store()).unwrap();
-    let access = host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
-    let server = Server { host, folder };
+    let mut server = Server::with("");
+    let access = server.administer();
     server.ok("kv/set?key=probe/v1/a&value=1").await;
     let data = server.folder.path().join("data");
     let backup = |name: &str| backup(&server, name);

@@ -1,16 +1,9 @@
 //! HTTP/2 connections of clients that break the rules.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
-
-use bytes::Bytes;
-use h2::client::SendRequest;
-use hexad::ingress::IngressOptions;
-use http::Request;
-
-use crate::slow_readers::{assert_hello, begin, listen, rest, wait_for_busy};
-use hexad_testing::wait::{self, assert_in_time, join, write_to_close};
+use crate::http2_unread::client_with_window;
+use crate::slow_readers::begin;
+use crate::*;
+use hexad_testing::wait::{assert_in_time, write_to_close};
 
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -27,6 +20,9 @@ pub const CONTINUATION: u8 = 9;
 
 pub const END_STREAM: u8 = 1;
 pub const END_HEADERS: u8 = 4;
+
+/// A window before any setting or update (RFC 9113, section 6.9.2).
+pub const DEFAULT_WINDOW: u32 = 65_535;
 
 pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
@@ -215,10 +211,7 @@ fn a_head_that_is_too_large_fails_its_stream_only() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_head_has_at_most_as_many_fields_as_over_http1() {
     let (_server, address, _) = listen("", IngressOptions::default());
-    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
-    let (client, connection) = h2::client::handshake(stream).await.unwrap();
-    let mut client: SendRequest<Bytes> = client;
-    tokio::spawn(connection);
+    let mut client = client_with_window(address, DEFAULT_WINDOW).await;
     for (fields, status) in [(100, 200), (101, 431), (1, 200)] {
         let mut request = get("hello");
         // The host removes this header, but counts it.

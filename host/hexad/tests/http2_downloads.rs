@@ -1,17 +1,7 @@
 //! Clients that send while they receive a response, for example window updates.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
-
-use hexad::ingress::IngressOptions;
-use socket2::{Domain, Socket, Type};
-
-use crate::http2::{
-    DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, SETTINGS, WINDOW_UPDATE, frame, head, next_frame,
-};
-use crate::slow_readers::listen;
-use hexad_testing::wait;
+use crate::http2::DATA;
+use crate::*;
 
 const ACK: u8 = 1;
 const INITIAL_WINDOW_SIZE: u8 = 4;

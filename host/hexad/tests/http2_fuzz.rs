@@ -6,24 +6,14 @@
 //! stream 1 gets this status, `error` that the connection ends with an error. `any` allows everything but a failure of
 //! the host. `corpus/operator` is like `corpus/requests`.
 
-use std::io::{Read, Write};
-use std::iter;
-use std::net::{Shutdown, SocketAddr, TcpStream};
-
-use hexad::ingress::IngressOptions;
-
-use crate::fixture::Server;
 use crate::fuzz::{Changes, assert_no_panic, bytes, corpus, watch_panics};
 use crate::health::ask;
-use crate::http2::{
-    END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, connect, frame, frames_after,
-    goaway_code, head, next_frame,
-};
+use crate::http2::{frames_after, goaway_code};
 use crate::http2_rules::is_answered;
-use crate::ingress::{certificate, connect_tls, with_tls};
-use crate::ingress_fuzz::{self, HANGS, assert_statuses, exchange, read_until_closed, statuses};
-use crate::slow_readers::{listen, wait_for_busy};
-use hexad_testing::wait;
+use crate::ingress_fuzz::{HANGS, assert_statuses, exchange, read_until_closed, statuses};
+use crate::*;
+use std::iter;
+use std::net::Shutdown;
 
 /// Changed inputs of each kind per run. They are the same in each run.
 const CHANGED: usize = 1500;

@@ -1,21 +1,8 @@
 //! Proxies that share one HTTP/2 connection among their clients.
 
-use std::io::Write;
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
-
-use bytes::Bytes;
-use h2::client::SendRequest;
-use hexad::ingress::IngressOptions;
-use hexad::send_buffer::{DrainPolicy, SendLimits};
-use http::Request;
-
-use crate::http2::{
-    END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE, connect, field, frame, get,
-    goaway_code, head, next_frame, whole,
-};
-use crate::slow_readers::{listen, wait_for_busy};
-use hexad_testing::wait::{SOON, assert_in_time, join, wait_until};
+use crate::http2::{field, get, goaway_code, whole};
+use crate::*;
+use hexad_testing::wait::assert_in_time;
 
 const ENHANCE_YOUR_CALM: u32 = 11;
 

@@ -1,16 +1,10 @@
 //! The rules of HTTP/2 (RFC 9113) and of its header compression (RFC 7541), with a case for each. Frames that break a
 //! rule end their stream or connection, and never become a request. Allowed frames are answered.
 
-use std::io::Write;
+use crate::http2::{CONTINUATION, DATA, Frames, PRIORITY, field, frames_after, goaway_code, head_of};
+use crate::*;
+use Outcome::{Answer, ConnectionError, StreamError};
 use std::iter;
-
-use hexad::ingress::IngressOptions;
-
-use crate::http2::{
-    CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, GOAWAY, HEADERS, PING, PRIORITY, RST_STREAM, SETTINGS,
-    WINDOW_UPDATE, connect, field, frame, frames_after, goaway_code, head, head_of, hello, next_frame,
-};
-use crate::slow_readers::listen;
 
 const PUSH_PROMISE: u8 = 5;
 const ACK: u8 = 1;
@@ -30,7 +24,6 @@ enum Outcome {
     /// The connection is closed with an error.
     ConnectionError,
 }
-use Outcome::{Answer, ConnectionError, StreamError};
 
 type Case = (&'static str, Vec<Vec<u8>>, Outcome);
 

@@ -1,32 +1,24 @@
 //! HTTP/2 clients that do not read their responses.
 
-use std::io::Write;
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
-
-use bytes::Bytes;
-use h2::client::SendRequest;
-use hexad::ingress::IngressOptions;
-use hexad::send_buffer::{DrainPolicy, SendLimits};
-use http::Request;
-
-use crate::http2::{
-    END_HEADERS, END_STREAM, HEADERS, PREFACE, SETTINGS, WINDOW_UPDATE, frame, get, head, hello, next_frame,
-};
-use crate::ingress::{TlsClient, certificate, connect_tls, with_tls};
-use crate::slow_readers::{assert_hello, begin_on, listen, rest, wait_for_busy};
-use hexad_testing::wait::{SOON, wait_until};
-use hexad_testing::wait_async::wait_until_async;
+use crate::http2::get;
+use crate::ingress::TlsClient;
+use crate::slow_readers::begin_on;
+use crate::*;
 
 pub async fn client_without_window(address: SocketAddr) -> SendRequest<Bytes> {
     client_with_window(address, 0).await
 }
 
-async fn client_with_window(address: SocketAddr, bytes: u32) -> SendRequest<Bytes> {
+pub async fn client_with_window(address: SocketAddr, bytes: u32) -> SendRequest<Bytes> {
     let stream = tokio::net::TcpStream::connect(address).await.unwrap();
     let (client, connection) = h2::client::Builder::new().initial_window_size(bytes).handshake(stream).await.unwrap();
     tokio::spawn(connection);
     client
+}
+
+/// The head of the response to a GET of the probe.
+async fn answer(client: &SendRequest<Bytes>, path: &str) -> Response<h2::RecvStream> {
+    client.clone().ready().await.unwrap().send_request(get(path), true).unwrap().0.await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -51,8 +43,7 @@ async fn streams_without_a_window_hold_no_instance_and_are_reset() {
         }
     }
     // The connection is still of use.
-    let mut client = client.ready().await.unwrap();
-    assert_eq!(client.send_request(get("hello"), true).unwrap().0.await.unwrap().status(), 200);
+    assert_eq!(answer(&client, "hello").await.status(), 200);
     tokio::task::spawn_blocking(move || {
         wait_for_busy(&server, 0);
         wait_until(SOON, "an empty send budget", || ingress.send_budgets.used() == 0);
@@ -76,8 +67,7 @@ fn clients_that_take_no_responses_over_tls_keep_no_other_waiting() {
     let folder = tempfile::tempdir().unwrap();
     let root = certificate(folder.path());
     let send = SendLimits { per_connection: 1 << 20, ..SendLimits::default() };
-    let drain = DrainPolicy { min_rate: 0, period: Duration::from_secs(10) };
-    let options = IngressOptions { send, drain, ..with_tls(&folder) };
+    let options = IngressOptions { send, drain: NO_MINIMUM, ..with_tls(&folder) };
     let (server, address, _) = listen("instances = 4\nqueue_timeout = \"10s\"", options);
     let connect = |protocol| connect_tls(address, &root, protocol).unwrap();
     // Four clients have no window. Four have a large window, but do not read.
@@ -91,14 +81,13 @@ fn clients_that_take_no_responses_over_tls_keep_no_other_waiting() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_address_that_takes_no_responses_gets_no_more_of_them() {
     let send = SendLimits { per_connection: 1 << 20, per_address: 4 << 20, total: 64 << 20 };
-    let drain = DrainPolicy { min_rate: 0, period: Duration::from_secs(10) };
-    let (_server, address, ingress) = listen("", IngressOptions { send, drain, ..IngressOptions::default() });
+    let (_server, address, ingress) =
+        listen("", IngressOptions { send, drain: NO_MINIMUM, ..IngressOptions::default() });
     let (mut statuses, mut unread) = (Vec::new(), Vec::new());
     for _ in 0..5 {
         let client = client_without_window(address).await;
         for _ in 0..8 {
-            let mut client = client.clone().ready().await.unwrap();
-            let response = client.send_request(get("flood?mib=1"), true).unwrap().0.await.unwrap();
+            let response = answer(&client, "flood?mib=1").await;
             statuses.push(response.status().as_u16());
             if response.status() == 503 {
                 assert_eq!(response.headers()["retry-after"], "1");
@@ -112,16 +101,14 @@ async fn an_address_that_takes_no_responses_gets_no_more_of_them() {
     assert!(ingress.send_budgets.used() <= 4 << 20, "other addresses have the rest of the host's budget");
     drop(unread);
     wait_until_async(SOON, "an empty send budget", async || ingress.send_budgets.used() == 0).await;
-    let mut client = client_without_window(address).await.ready().await.unwrap();
-    assert_eq!(client.send_request(get("hello"), true).unwrap().0.await.unwrap().status(), 200);
+    assert_eq!(answer(&client_without_window(address).await, "hello").await.status(), 200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn small_responses_without_a_window_are_reset_as_well() {
     let drain = DrainPolicy { min_rate: 8 * 1024, period: Duration::from_secs(1) };
     let (_server, address, ingress) = listen("", IngressOptions { drain, ..IngressOptions::default() });
-    let mut client = client_without_window(address).await.ready().await.unwrap();
-    let response = client.send_request(get("hello"), true).unwrap().0.await.unwrap();
+    let response = answer(&client_without_window(address).await, "hello").await;
     assert_eq!(response.status(), 200);
     let error = response.into_body().data().await.expect("an end").expect_err("the body");
     assert_eq!(error.reason(), Some(h2::Reason::CANCEL), "{error}");
@@ -133,9 +120,9 @@ async fn small_responses_without_a_window_are_reset_as_well() {
 async fn responses_whose_end_is_not_taken_are_reset_as_well() {
     let drain = DrainPolicy { min_rate: 8 * 1024, period: Duration::from_secs(1) };
     let (_server, address, ingress) = listen("", IngressOptions { drain, ..IngressOptions::default() });
-    let mut client = client_with_window(address, 1).await.ready().await.unwrap();
+    let client = client_with_window(address, 1).await;
     for path in ["hello", "flood?mib=1"] {
-        let response = client.send_request(get(path), true).unwrap().0.await.unwrap();
+        let response = answer(&client, path).await;
         assert_eq!(response.status(), 200);
         let mut body = response.into_body();
         assert_eq!(body.data().await.expect("a part").expect("a part").len(), 1, "{path}");
@@ -144,22 +131,20 @@ async fn responses_whose_end_is_not_taken_are_reset_as_well() {
     }
     wait_until_async(SOON, "an empty send budget", async || ingress.send_budgets.held() == 0).await;
     // The connection is still of use.
-    let response = client.send_request(get("hello"), true).unwrap().0.await.unwrap();
-    assert_eq!(response.status(), 200);
+    assert_eq!(answer(&client, "hello").await.status(), 200);
 }
 
 /// The bodies are small, but each stream takes memory, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn streams_of_small_responses_count() {
     let send = SendLimits { per_connection: 64 << 10, per_address: 64 << 10, total: 1 << 30 };
-    let drain = DrainPolicy { min_rate: 0, period: Duration::from_secs(10) };
-    let (_server, address, ingress) = listen("", IngressOptions { send, drain, ..IngressOptions::default() });
+    let (_server, address, ingress) =
+        listen("", IngressOptions { send, drain: NO_MINIMUM, ..IngressOptions::default() });
     let (mut statuses, mut unread) = (Vec::new(), Vec::new());
     for _ in 0..2 {
         let client = client_without_window(address).await;
         for _ in 0..60 {
-            let mut client = client.clone().ready().await.unwrap();
-            let response = client.send_request(get("hello"), true).unwrap().0.await.unwrap();
+            let response = answer(&client, "hello").await;
             statuses.push(response.status().as_u16());
             // A refusal has no body that the client would have to read.
             assert!(response.status() == 200 || response.body().is_end_stream());
@@ -171,8 +156,7 @@ async fn streams_of_small_responses_count() {
     assert!(ingress.send_budgets.held() <= 3 * (64 << 10), "{}", ingress.send_budgets.held());
     drop(unread);
     wait_until_async(SOON, "an empty send budget", async || ingress.send_budgets.held() == 0).await;
-    let mut client = client_without_window(address).await.ready().await.unwrap();
-    assert_eq!(client.send_request(get("hello"), true).unwrap().0.await.unwrap().status(), 200);
+    assert_eq!(answer(&client_without_window(address).await, "hello").await.status(), 200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -219,8 +203,7 @@ async fn resets_of_requests_that_are_served_close_the_connection() {
 /// Ten connections with the maximum of requests, whose client reads nothing.
 #[test]
 fn connections_full_of_unread_responses_are_seen_by_no_other() {
-    let drain = DrainPolicy { min_rate: 0, period: Duration::from_secs(10) };
-    let (server, address, ingress) = listen("", IngressOptions { drain, ..IngressOptions::default() });
+    let (server, address, ingress) = listen("", IngressOptions { drain: NO_MINIMUM, ..IngressOptions::default() });
     let settings = frame(SETTINGS, 0, 0, &[&[0, 4][..], &0u32.to_be_bytes()].concat());
     let requests: Vec<u8> = (0..100u32)
         .flat_map(|stream| frame(HEADERS, END_STREAM | END_HEADERS, 2 * stream + 1, &head("flood?mib=32")))

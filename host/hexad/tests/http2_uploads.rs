@@ -1,28 +1,13 @@
 //! Bodies of requests over HTTP/2: how much a client may send before a guest has read it.
 
-use std::future::poll_fn;
-use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-
-use bytes::Bytes;
-use h2::client::SendRequest;
-use hexad::ingress::IngressOptions;
-use http::Request;
-
 use crate::fairness::connect_from;
-use crate::fixture::Server;
-use crate::http2::{
-    DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, SETTINGS, WINDOW_UPDATE, connect, frame, head, head_of,
-    hello, next_frame, whole,
-};
-use crate::slow_readers::{listen, wait_for_busy};
-use hexad_testing::wait::{SOON, wait_until};
+use crate::http2::{DATA, DEFAULT_WINDOW, head_of, whole};
+use crate::http2_unread::client_with_window;
+use crate::*;
+use std::future::poll_fn;
 
 const ACK: u8 = 1;
 const INITIAL_WINDOW_SIZE: u16 = 4;
-
-/// A window before any setting or update (RFC 9113, section 6.9.2).
-const DEFAULT_WINDOW: u32 = 65_535;
 
 /// The windows of a connection and of its streams.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -97,10 +82,7 @@ fn a_body_that_no_guest_reads_opens_no_window() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_that_its_guest_reads_may_be_larger_than_any_window() {
     let (_server, address, _) = listen("", IngressOptions::default());
-    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
-    let (client, connection) = h2::client::handshake(stream).await.unwrap();
-    let client: SendRequest<Bytes> = client;
-    tokio::spawn(connection);
+    let client = client_with_window(address, DEFAULT_WINDOW).await;
     let request = Request::post("http://forge.test/probe/count").body(()).unwrap();
     let (response, mut body) = client.ready().await.unwrap().send_request(request, false).unwrap();
     let mut left = 5_000_000;
@@ -158,11 +140,9 @@ fn an_address_may_fill_half_of_the_receive_budget() {
 async fn a_client_that_waits_for_100_continue_is_told_to_send_without_it() {
     let mut server = Server::with("max_body = \"1000\"");
     let address = server.listen();
-    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
-    let (client, connection) = h2::client::handshake(stream).await.unwrap();
-    tokio::spawn(connection);
+    let client = client_with_window(address, DEFAULT_WINDOW).await;
     let send = async |length: &str, ends: bool, data: &'static [u8]| {
-        let mut client: SendRequest<Bytes> = client.clone().ready().await.unwrap();
+        let mut client = client.clone().ready().await.unwrap();
         let request = Request::post("http://a/probe/count").header("expect", "100-continue");
         let request = request.header("content-length", length).body(()).unwrap();
         let (response, mut body) = client.send_request(request, ends).unwrap();

@@ -1,26 +1,9 @@
 //! Listeners: TLS, forwarded headers, malformed requests, connection limits.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
-
-use hexad::ingress::{ForwardedFamily, Forwarding, Ingress, IngressOptions};
-use tempfile::TempDir;
+use crate::*;
+use hexad::ingress::{ForwardedFamily, Forwarding};
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-
-use crate::fixture::Server;
-use hexad_testing::wait::{self, SOON, join, wait_until};
-
-/// A server that listens with these options.
-pub fn server(options: IngressOptions) -> (Server, SocketAddr, Arc<Ingress>) {
-    let mut server = Server::with("");
-    let ingress = Arc::new(Ingress::new(options).unwrap());
-    let address = server.host.serve(TcpListener::bind("127.0.0.1:0").unwrap(), ingress.clone()).unwrap();
-    (server, address, ingress)
-}
 
 /// Sends bytes and reads until the host closes.
 fn exchange(address: SocketAddr, bytes: &[u8]) -> String {
@@ -37,7 +20,7 @@ pub fn ask(address: SocketAddr, headers: &str) -> String {
 
 #[test]
 fn forwarded_headers_of_a_client_are_removed() {
-    let (_server, address, _) = server(IngressOptions::default());
+    let (_server, address, _) = listen("", IngressOptions::default());
     let forged = "x-forwarded-for: 1.1.1.1\r\nx-forwarded-proto: https\r\nx-forwarded-host: evil.test\r\n\
                   forwarded: for=1.1.1.1\r\nspin-client-addr: 1.1.1.1:1\r\nx-mine: kept\r\n";
     let answer = ask(address, forged);
@@ -54,7 +37,7 @@ fn forwarded_headers_of_a_trusted_proxy_are_used() {
                    forwarded: for=1.1.1.1;host=evil.test\r\nx-real-ip: 1.1.1.1\r\n";
     for (host, authority) in [(false, "forge.test"), (true, "forge.example")] {
         let forwarding = Forwarding { host, ..Forwarding::default() };
-        let (_server, address, _) = server(IngressOptions { forwarding, ..options.clone() });
+        let (_server, address, _) = listen("", IngressOptions { forwarding, ..options.clone() });
         let answer = ask(address, headers);
         assert!(answer.contains(&format!("Https) {authority}")), "{answer}");
         assert!(answer.contains("spin-client-addr: 192.0.2.7:0\n"), "{answer}");
@@ -66,7 +49,7 @@ fn forwarded_headers_of_a_trusted_proxy_are_used() {
 #[test]
 fn a_client_behind_a_proxy_cannot_hide_its_address() {
     let proxies = vec!["127.0.0.0/8".parse().unwrap()];
-    let (_server, address, _) = server(IngressOptions { proxies, ..IngressOptions::default() });
+    let (_server, address, _) = listen("", IngressOptions { proxies, ..IngressOptions::default() });
     let request =
         b"GET /probe/headers HTTP/1.1\r\nhost: a\r\nconnection: close\r\nx-forwarded-for: \xff, 192.0.2.7\r\n\r\n";
     let answer = exchange(address, request);
@@ -78,7 +61,7 @@ fn a_client_behind_a_proxy_cannot_hide_its_address() {
 fn a_client_cannot_forge_the_forwarded_header_of_its_proxy() {
     let proxies = vec!["127.0.0.0/8".parse().unwrap()];
     let forwarding = Forwarding { family: ForwardedFamily::Forwarded, ..Forwarding::default() };
-    let (_server, address, _) = server(IngressOptions { proxies, forwarding, ..IngressOptions::default() });
+    let (_server, address, _) = listen("", IngressOptions { proxies, forwarding, ..IngressOptions::default() });
     for host in ["a;for=203.0.113.9", "a,for=203.0.113.9", "a;proto=https"] {
         let answer = ask(address, &format!("forwarded: for=198.51.100.7;host=\"{host}\"\r\n"));
         assert!(answer.contains("Http) forge.test"), "{answer}");
@@ -88,7 +71,7 @@ fn a_client_cannot_forge_the_forwarded_header_of_its_proxy() {
 
 #[test]
 fn a_request_has_one_id_for_client_and_component() {
-    let (_server, address, _) = server(IngressOptions::default());
+    let (_server, address, _) = listen("", IngressOptions::default());
     let answer = ask(address, "x-request-id: web-42\r\n");
     assert_eq!(answer.matches("x-request-id: web-42").count(), 2, "{answer}");
     let answer = ask(address, "x-request-id: two words\r\n");
@@ -99,7 +82,7 @@ fn a_request_has_one_id_for_client_and_component() {
 
 #[test]
 fn ambiguous_requests_are_refused() {
-    let (_server, address, _) = server(IngressOptions::default());
+    let (_server, address, _) = listen("", IngressOptions::default());
     for head in [
         "content-length: 5\r\ncontent-length: 6\r\n\r\nhello",
         "content-length: 5, 6\r\n\r\nhello",
@@ -122,15 +105,9 @@ fn ambiguous_requests_are_refused() {
         let answer = exchange(address, format!("POST /probe/count HTTP/1.1\r\nhost: a\r\n{head}").as_bytes());
         assert!(answer.starts_with("HTTP/1.1 400"), "{head:?}: {answer}");
     }
-    for line in [
-        "GET /probe/hello\0 HTTP/1.1",
-        "GET /probe/hello HTTP/1.1 x",
-        "GET  /probe/hello HTTP/1.1",
-        "GET /a b HTTP/1.1",
-        "GET ftp://a/probe/hello HTTP/1.1",
-        "GET gopher://a/nothing HTTP/1.1",
-        "GET * HTTP/1.1",
-    ] {
+    let lines = "GET /probe/hello\0 HTTP/1.1 | GET /probe/hello HTTP/1.1 x | GET  /probe/hello HTTP/1.1 | \
+        GET /a b HTTP/1.1 | GET ftp://a/probe/hello HTTP/1.1 | GET gopher://a/nothing HTTP/1.1 | GET * HTTP/1.1";
+    for line in lines.split(" | ") {
         let answer = exchange(address, format!("{line}\r\nhost: a\r\nconnection: close\r\n\r\n").as_bytes());
         assert!(answer.starts_with("HTTP/1.1 400"), "{line:?}: {answer}");
     }
@@ -141,7 +118,7 @@ fn ambiguous_requests_are_refused() {
 
 #[test]
 fn a_request_with_two_lengths_smuggles_no_other() {
-    let (_server, address, _) = server(IngressOptions::default());
+    let (_server, address, _) = listen("", IngressOptions::default());
     let smuggled = "0\r\n\r\nGET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n";
     for lengths in [
         format!("content-length: {}\r\ntransfer-encoding: chunked", smuggled.len()),
@@ -157,14 +134,10 @@ fn a_request_with_two_lengths_smuggles_no_other() {
 
 #[test]
 fn a_malformed_chunk_fails_its_own_request() {
-    let (_server, address, _) = server(IngressOptions::default());
-    for chunk in [
-        "x\r\nhello\r\n",
-        "5\r\nhelloooo\r\n0\r\n\r\n",
-        "ffffffffffffffffff\r\n",
-        "-5\r\nhello\r\n",
-        "5 \0\r\nhello\r\n",
-    ] {
+    let (_server, address, _) = listen("", IngressOptions::default());
+    let chunks = "x\r\nhello\r\n | 5\r\nhelloooo\r\n0\r\n\r\n | ffffffffffffffffff\r\n | -5\r\nhello\r\n | \
+        5 \0\r\nhello\r\n";
+    for chunk in chunks.split(" | ") {
         let request = format!("POST /probe/count HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n{chunk}");
         let answer = exchange(address, request.as_bytes());
         assert!(answer.is_empty() || answer.contains("broken after"), "{chunk:?}: {answer}");
@@ -173,20 +146,18 @@ fn a_malformed_chunk_fails_its_own_request() {
 
 #[test]
 fn a_body_that_declares_too_much_is_refused_unread() {
-    let (_server, address, _) = server(IngressOptions::default());
+    let (_server, address, _) = listen("", IngressOptions::default());
     // The largest is just below the values by which hyper marks bodies without a length.
     for length in [10_000_000_000, 1 << 63, u64::MAX - 2] {
         let mut client = wait::connect(address);
         write!(client, "PUT /probe/count HTTP/1.1\r\nhost: a\r\ncontent-length: {length}\r\n\r\n").unwrap();
-        let mut start = [0; 12];
-        client.read_exact(&mut start).unwrap();
-        assert_eq!(&start, b"HTTP/1.1 413", "{length}");
+        assert_eq!(status_line(&mut client), "HTTP/1.1 413", "{length}");
     }
 }
 
 #[test]
 fn connections_of_one_address_are_limited() {
-    let (_server, address, _) = server(IngressOptions { connections_per_address: 2, ..IngressOptions::default() });
+    let (_server, address, _) = listen("", IngressOptions { connections_per_address: 2, ..IngressOptions::default() });
     let hello = b"GET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n";
     let mut kept: Vec<_> = (0..2).map(|_| wait::connect(address)).collect();
     for client in &mut kept {
@@ -201,7 +172,7 @@ fn connections_of_one_address_are_limited() {
 
 #[test]
 fn connections_above_the_total_wait() {
-    let (_server, address, _) = server(IngressOptions { connections: 1, ..IngressOptions::default() });
+    let (_server, address, _) = listen("", IngressOptions { connections: 1, ..IngressOptions::default() });
     let mut first = wait::connect(address);
     first.write_all(b"GET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
     first.read_exact(&mut [0; 12]).unwrap();
@@ -213,7 +184,7 @@ fn connections_above_the_total_wait() {
 #[test]
 fn an_idle_connection_makes_room_for_another_client() {
     let keep_alive = Duration::from_secs(3600);
-    let (_server, address, _) = server(IngressOptions { connections: 2, keep_alive, ..IngressOptions::default() });
+    let (_server, address, _) = listen("", IngressOptions { connections: 2, keep_alive, ..IngressOptions::default() });
     let mut idle: Vec<_> = (0..2).map(|_| wait::connect(address)).collect();
     for client in &mut idle {
         client.write_all(HELLO).unwrap();
@@ -277,7 +248,7 @@ pub fn with_tls(folder: &TempDir) -> IngressOptions {
 fn tls_works_and_its_certificate_can_be_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let first = certificate(folder.path());
-    let (_server, address, ingress) = server(with_tls(&folder));
+    let (_server, address, ingress) = listen("", with_tls(&folder));
     // A client that sends nothing does not block the others.
     let _silent = wait::connect(address);
     let (agreed, answer) = over_tls(address, &first, "http/1.1").unwrap();
@@ -348,7 +319,7 @@ fn send_in_parts(client: &mut TcpStream, address: SocketAddr, ingress: &Ingress,
 
 #[test]
 fn an_idle_connection_is_announced_and_kept() {
-    let (_server, address, ingress) = server(IngressOptions::default());
+    let (_server, address, ingress) = listen("", IngressOptions::default());
     let mut client = wait::connect(address);
     let mut chunk = [0; 4096];
     for _ in 0..2 {
@@ -363,7 +334,7 @@ fn an_idle_connection_is_announced_and_kept() {
 
 #[test]
 fn a_connection_that_is_idle_for_too_long_is_closed() {
-    let (_server, address, _) = server(IngressOptions { keep_alive: Duration::ZERO, ..IngressOptions::default() });
+    let (_server, address, _) = listen("", IngressOptions { keep_alive: Duration::ZERO, ..IngressOptions::default() });
     let answer = exchange(address, HELLO);
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     assert!(!answer.contains("keep-alive:"), "there is no time to announce: {answer}");
@@ -371,7 +342,7 @@ fn a_connection_that_is_idle_for_too_long_is_closed() {
 
 #[test]
 fn a_head_may_come_in_parts_after_an_idle_time() {
-    let (_server, address, ingress) = server(IngressOptions::default());
+    let (_server, address, ingress) = listen("", IngressOptions::default());
     for split in [1, 20] {
         let mut client = wait::connect(address);
         let mut chunk = [0; 4096];

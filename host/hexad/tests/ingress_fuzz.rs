@@ -4,16 +4,10 @@
 //! result, such as the status of every response. `one` allows at most one response: the rest of the file must not count
 //! as a request. `any` allows everything but a failure of the host.
 
-use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
-use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr};
-use std::time::Duration;
-
-use hexad::ingress::IngressOptions;
-
 use crate::fuzz::{Changes, bytes, corpus};
-use crate::slow_readers::listen;
-use hexad_testing::wait;
+use crate::*;
+use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+use std::net::Shutdown;
 
 /// Changed requests per run. They are the same in each run.
 const CHANGED: usize = 3000;

@@ -1,12 +1,8 @@
 //! Key-value storage as guests see it: results, grants, limits and durability.
 
-use futures::future::join_all;
-use hexad::store::sqlite::{self, Sqlite};
+use crate::*;
+use hexad::store::sqlite::Sqlite;
 use hexad::store::{Key, Ledger};
-
-use crate::fixture::{self, Server, get};
-use hexad_testing::wait::SOON;
-use hexad_testing::wait_async::wait_until_async;
 
 pub const GRANTS: &str = "read = [\"shared/\"]\nwrite = [\"probe/\"]";
 
@@ -82,21 +78,12 @@ async fn a_lost_swap_returns_the_present_value() {
 async fn grants_are_enforced_by_prefix_and_label() {
     let folder = tempfile::tempdir().unwrap();
     fill(&folder, &["other/secret", "probe/v1/mine", "shared/x", "shared/y"]).await;
-    let host = fixture::start(&folder, &fixture::manifest(GRANTS), &[], fixture::store()).unwrap();
-    let server = Server { host, folder };
-    for denied in [
-        "kv/get?key=other/secret",
-        "kv/exists?key=other/secret",
-        "kv/set?key=shared/x&value=v",
-        "kv/delete?key=shared/x",
-        "kv/increment?key=shared/x",
-        "kv/create?key=shared/z&value=v",
-        "kv/get?key=prob",
-        "kv/get-many?key=shared/x,other/secret",
-        "kv/set-many?key=probe/a,shared/x&value=v",
-        "kv/delete-many?key=probe/a,shared/x",
-        "kv/open?value=elsewhere",
-    ] {
+    let server = Server::over(folder, GRANTS, store());
+    let refusals = "kv/get?key=other/secret kv/exists?key=other/secret kv/set?key=shared/x&value=v \
+        kv/delete?key=shared/x kv/increment?key=shared/x kv/create?key=shared/z&value=v kv/get?key=prob \
+        kv/get-many?key=shared/x,other/secret kv/set-many?key=probe/a,shared/x&value=v \
+        kv/delete-many?key=probe/a,shared/x kv/open?value=elsewhere";
+    for denied in refusals.split(' ') {
         assert_eq!(server.get(denied).await, (500, "access-denied".to_owned()), "{denied}");
     }
     assert_eq!(server.get("kv/open?value=nowhere").await, (500, "no-such-store".to_owned()));
@@ -111,8 +98,7 @@ async fn listings_come_in_pages() {
     let folder = tempfile::tempdir().unwrap();
     let keys: Vec<_> = (0..1500).map(|n| format!("probe/v1/{n:04}")).collect();
     fill(&folder, &keys.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    let host = fixture::start(&folder, &fixture::manifest(GRANTS), &[], fixture::store()).unwrap();
-    let server = Server { host, folder };
+    let server = Server::over(folder, GRANTS, store());
     let first = server.ok("kv/list").await;
     assert!(first.ends_with("probe/v1/0999 Some(\"probe/v1/0999\")"), "{first}");
     let second = server.ok("kv/list?value=probe/v1/0999").await;
@@ -137,10 +123,8 @@ async fn keys_and_values_have_limits() {
 
 #[tokio::test]
 async fn a_response_is_replaced_if_its_writes_are_not_durable() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = sqlite::SqliteOptions { max_bytes: Some(256 * 1024), ..fixture::store() };
-    let host = fixture::start(&folder, &fixture::manifest(""), &[], store).unwrap();
-    let server = Server { host, folder };
+    let store = sqlite::SqliteOptions { max_bytes: Some(256 * 1024), ..store() };
+    let server = Server::over(tempfile::tempdir().unwrap(), "", store);
     let answer = server.get("kv/set-big?key=k&value=1000000").await;
     assert_eq!(answer.0, 503, "{}", answer.1);
     assert!(answer.1.contains("nothing of the request was stored"), "{}", answer.1);

@@ -1,10 +1,7 @@
 //! Components and manifests that cannot be served: the host does not start, and says why.
 
-use hexad::StartError;
-use tempfile::TempDir;
-
-use crate::fixture::{self, Server, guest, manifest, store};
 use crate::key_value::fill;
+use crate::*;
 
 /// The error of a start with the probe's manifest, in which `from` is replaced by `to`.
 fn refused(folder: &TempDir, from: &str, to: &str) -> String {

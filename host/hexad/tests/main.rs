@@ -59,3 +59,41 @@ mod unfinished_bodies;
 mod upstream;
 mod versions;
 mod visitor;
+
+use crate::fixture::{Server, agent, get, guest, manifest, options, store, text};
+use crate::http2::{
+    END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE, connect, frame, head,
+    hello, next_frame,
+};
+use crate::ingress::{certificate, connect_tls, with_tls};
+use crate::slow_readers::{
+    NO_MINIMUM, assert_body, assert_hello, listen, listen_on, read_text, rest, status_line, wait_for_busy,
+};
+use crate::upstream::Upstream;
+use crate::versions::{audit, digest, incoming, swap, swap_request, trial, try_out, variant};
+use bytes::Bytes;
+use futures::future::join_all;
+use h2::client::SendRequest;
+use hexad::admin::AdminAccess;
+use hexad::component::{CanaryPolicy, ComponentService};
+use hexad::deploy::{DeployError, SwapRequest};
+use hexad::imports::outbound::OutboundOptions;
+use hexad::ingress::{Ingress, IngressOptions};
+use hexad::send_buffer::{DrainPolicy, SendLimits};
+use hexad::store::sqlite;
+use hexad::{Digest, Host, HostOptions, ResponseBody, StartError};
+use hexad_testing::wait::{self, SOON, join, wait_until};
+use hexad_testing::wait_async::wait_until_async;
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody};
+use serde_json::Value;
+use socket2::{Domain, Socket, Type};
+use std::convert::Infallible;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tempfile::TempDir;

@@ -1,13 +1,8 @@
 //! The maintenance requests of the host, which only a manifest can ask for.
 
-use std::time::Duration;
-
-use http_body_util::Empty;
-use serde_json::Value;
-
-use crate::fixture::{self, Server, agent, guest};
-use hexad_testing::wait::SOON;
+use crate::*;
 use hexad_testing::wait_async::wait_for_async;
+use http_body_util::Empty;
 
 /// Maintenance of the probe, in its `tool.hexad` table.
 const MAINTENANCE: &str = r#"maintenance = { path = "/probe/maintain", every = "1ms", token = "check" }"#;
@@ -32,7 +27,7 @@ async fn recorded_requests(server: &Server, count: usize) -> Vec<String> {
 
 /// The number of requests of each component, and of those without a route.
 fn request_counts(server: &mut Server) -> (Vec<u64>, u64) {
-    let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
+    let access = server.administer();
     let authorization = format!("Bearer {}", access.token);
     let request = agent().get(format!("{}/status", access.url)).header("authorization", authorization);
     let status: Value = serde_json::from_str(&request.call().unwrap().body_mut().read_to_string().unwrap()).unwrap();

@@ -3,12 +3,10 @@
 //! `corpus/manifests` has one file for each. Its name begins with `read` or `refused`. A refused file begins with `#
 //! names:` and the names that its error must contain.
 
-use std::collections::BTreeSet;
-use std::path::Path;
-
-use hexad::manifest::{INSTANCES_CEILING, MEMORY_CEILING, Manifest, ManifestError};
-
 use crate::fuzz::{Changes, bytes, corpus};
+use crate::*;
+use hexad::manifest::{INSTANCES_CEILING, MEMORY_CEILING, Manifest, ManifestError};
+use std::collections::BTreeSet;
 
 /// Changed manifests per run. They are the same in each run.
 const CHANGED: usize = 20_000;

@@ -1,22 +1,9 @@
 //! The memory that components share, and the end of instances that have used up their own.
 
-use std::io::Read;
-use std::net::{Ipv4Addr, TcpStream};
+use crate::fairness::ask_from;
+use crate::*;
 use std::num::NonZeroUsize;
 use std::sync::mpsc;
-
-use futures::future::join_all;
-use hexad::admin::AdminAccess;
-use hexad::component::ComponentService;
-use hexad::ingress::IngressOptions;
-use hexad::{HostOptions, StartError};
-
-use crate::fairness::{ask, connect_from};
-use crate::fixture::{self, Server, get, manifest, options, store, text};
-use crate::health;
-use crate::slow_readers::{assert_body, listen_on, rest};
-use hexad_testing::wait::{SOON, wait_until};
-use hexad_testing::wait_async::wait_until_async;
 
 const MIB: u64 = 1 << 20;
 
@@ -46,7 +33,7 @@ fn start(guests: u64) -> Result<Server, StartError> {
 
 /// How many instances of the probe ended for this reason.
 fn retired(server: &Server, reason: &str) -> u64 {
-    let probe = server.host.services().iter().find(|service| service.id() == "probe").unwrap();
+    let probe = server.service("probe");
     ComponentService::metrics(probe).closes().find(|(name, _)| *name == reason).unwrap().1
 }
 
@@ -76,7 +63,7 @@ async fn idle_instances_give_their_memory_to_busy_ones() {
     }
     assert_eq!(retired(&server, "evicted"), 0);
     // A guest may end a moment after its answer.
-    let probe = server.host.services().iter().find(|service| service.id() == "probe").unwrap();
+    let probe = server.service("probe");
     wait_until_async(SOON, "the end of the guests", async || probe.load() == (0, 0)).await;
     assert_eq!(server.ok("leak?mib=35").await, "leaked");
     assert_eq!(retired(&server, "evicted"), 1);
@@ -85,7 +72,7 @@ async fn idle_instances_give_their_memory_to_busy_ones() {
 #[tokio::test]
 async fn a_request_for_which_no_memory_is_left_is_to_be_sent_again() {
     let mut server = start(70 * MIB).unwrap();
-    let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
+    let access = server.administer();
     let busy = server.send(get("leak?mib=40&ms=1000"));
     let refused = async {
         // Waits until the first request has its memory.
@@ -104,11 +91,7 @@ async fn a_request_for_which_no_memory_is_left_is_to_be_sent_again() {
 #[test]
 fn an_address_leaves_memory_for_others() {
     let (server, address, _) = listen_on(start(130 * MIB).unwrap(), IngressOptions::default());
-    let leak = |host, pause: &str| {
-        let mut client = connect_from(Ipv4Addr::new(127, 0, 0, host), address);
-        ask(&mut client, &format!("leak?mib=40&ms={pause}"), "");
-        client
-    };
+    let leak = |host, pause: &str| ask_from(host, address, &format!("leak?mib=40&ms={pause}"), "");
     let status = |mut client: TcpStream| {
         let mut status = [0; 12];
         client.read_exact(&mut status).ok()?;
@@ -129,14 +112,9 @@ fn an_address_leaves_memory_for_others() {
 #[test]
 fn a_client_that_gets_no_memory_leaves_idle_instances_to_others() {
     let (mut server, address, _) = listen_on(start(100 * MIB).unwrap(), IngressOptions::default());
-    let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
-    let ask_from = |host, path: &str| {
-        let mut client = connect_from(Ipv4Addr::new(127, 0, 0, host), address);
-        ask(&mut client, path, "");
-        client
-    };
-    let answer = |host| rest(ask_from(host, "served")).unwrap();
-    let held: Vec<_> = (0..2).map(|_| ask_from(2, "leak?mib=40&ms=3600000")).collect();
+    let access = server.administer();
+    let answer = |host| rest(ask_from(host, address, "served", "")).unwrap();
+    let held: Vec<_> = (0..2).map(|_| ask_from(2, address, "leak?mib=40&ms=3600000", "")).collect();
     wait_until(SOON, "the memory of two requests", || guest_memory(&access) >= 80 * MIB);
     for served in ["1", "2"] {
         assert_body(&answer(3), served);

@@ -1,16 +1,9 @@
 //! Requests of guests to their own application stay in this process, with the client's identity and within the grants.
 //! They never wait for each other in a circle.
 
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-
-use futures::future::join_all;
-use hexad::imports::outbound::OutboundOptions;
-
 use crate::collector::Collector;
-use crate::fixture::{Server, get, load, manifest, options, start_with, store, text};
-use hexad_testing::wait::SOON;
-use hexad_testing::wait_async::wait_until_async;
+use crate::fixture::load;
+use crate::*;
 
 const SELF: &[&str] = &["http://self"];
 
@@ -82,7 +75,7 @@ async fn nested_requests_do_not_wait_for_their_parents_permits() {
     for answer in join_all((0..8).map(|_| server.ok(&path))).await {
         assert!(answer.ends_with("hello"), "{answer}");
     }
-    let service = &server.host.services().iter().find(|service| service.component().id == "probe").unwrap();
+    let service = server.service("probe");
     assert_eq!(service.load(), (0, 0));
 }
 
@@ -91,7 +84,7 @@ async fn a_nested_request_ends_with_the_one_that_waits_for_it() {
     let server = server(SELF, "request_timeout = \"300ms\"");
     let (status, _) = server.get("outbound?url=http://self.alt/probe/never").await;
     assert!([200, 504].contains(&status), "{status}");
-    let service = &server.host.services().iter().find(|service| service.component().id == "probe").unwrap();
+    let service = server.service("probe");
     wait_until_async(SOON, "the end of both requests", async || service.load() == (0, 0)).await;
 }
 
@@ -105,13 +98,11 @@ async fn bodies_are_streamed_in_both_directions() {
 
 #[tokio::test]
 async fn a_nested_response_comes_from_the_response_cache() {
-    let folder = tempfile::tempdir().unwrap();
     let tool = "response_cache = \"60s\"\nresponse_cache_headers = [\"accept\"]\nreuse = 100000";
     // Only the first component may send requests: one that is cached may not.
     let manifest =
         manifest(tool).replacen("allowed_outbound_hosts = []", "allowed_outbound_hosts = [\"http://self\"]", 1);
-    let host = start_with(&folder, &manifest, &[], &options(&folder, store())).unwrap();
-    let server = Server { host, folder };
+    let server = Server::of(&manifest, |options| options);
     let ask = || http::Request::get("/incoming?url=http://self.alt/probe/recall").header("host", "forge.test");
     for hits in 0..3 {
         let response = server.host.handle(ask().body(http_body_util::Empty::new()).unwrap()).await;

@@ -1,12 +1,8 @@
 //! The response cache of a component that asks its own application. The host reuses a response only while the responses
 //! inside it are valid.
 
-use std::sync::atomic::Ordering;
-
-use hexad::imports::outbound::OutboundOptions;
-
-use crate::fixture::{Server, get, load, manifest, options, start_with, store, text};
-use crate::versions::{swap, variant};
+use crate::fixture::{granting, load};
+use crate::*;
 
 const SELF: &[&str] = &["http://self"];
 const TOOL: &str =
@@ -65,12 +61,9 @@ async fn a_response_made_of_an_uncacheable_response_is_not_cached() {
 
 #[tokio::test]
 async fn nothing_is_sent_again_that_another_version_of_a_component_has_answered() {
-    let folder = tempfile::tempdir().unwrap();
     let cached = format!("[component.incoming.tool.hexad]\n{TOOL}\n[component.probe]");
-    let granted = "allowed_outbound_hosts = [\"http://self\"]";
-    let manifest = manifest(TOOL).replace("allowed_outbound_hosts = []", granted).replace("[component.probe]", &cached);
-    let host = start_with(&folder, &manifest, &[], &options(&folder, store())).unwrap();
-    let server = Server { host, folder };
+    let manifest = granting(SELF, TOOL).replace("[component.probe]", &cached);
+    let server = Server::of(&manifest, |options| options);
     server.ok("served").await;
     page(&server, "incoming").await;
     let first = page(&server, "incoming").await;

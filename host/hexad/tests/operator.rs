@@ -1,7 +1,7 @@
 //! The operator's pages: sessions, and the content of pages.
 
-use crate::versions::{audit, digest, variant};
 use crate::visitor::{FORM, Visitor};
+use crate::*;
 
 #[test]
 fn without_a_session_there_is_only_the_form_to_sign_in() {
@@ -12,10 +12,8 @@ fn without_a_session_there_is_only_the_form_to_sign_in() {
         assert!(!page.text.contains("incoming"), "{path}: {}", page.text);
         assert_eq!(visitor.send("POST", path, &FORM, b"form_token=x").status, 401, "{path}");
     }
-    assert_eq!(
-        visitor.upload("/operator/components/incoming", &[("form_token", "")], &variant("incoming", 1)).status,
-        401
-    );
+    let found = visitor.upload("/operator/components/incoming", &[("form_token", "")], &variant("incoming", 1)).status;
+    assert_eq!(found, 401);
     assert_eq!(visitor.send("POST", "/sign-in-codes", &[], b"").status, 401);
     assert_eq!((visitor.get("/operator/style.css").status, visitor.get("/operator/icon.svg").status), (200, 200));
     assert!(audit(&visitor.server.folder).is_empty());

@@ -1,12 +1,7 @@
 //! Changes from the operator's pages.
 
-use std::io::{Read, Write};
-
-use hexad::Digest;
-
-use crate::versions::{audit, digest, variant};
 use crate::visitor::{FORM, Visitor};
-use hexad_testing::wait;
+use crate::*;
 
 #[test]
 fn a_component_is_swapped_promoted_and_rolled_back() {
@@ -124,9 +119,7 @@ fn a_trial_ends_by_itself_after_the_time_that_its_form_shows() {
 fn exchange(visitor: &Visitor, head: &str) -> String {
     let mut stream = wait::connect(visitor.access.url.strip_prefix("http://").unwrap());
     stream.write_all(head.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    read_text(stream)
 }
 
 #[test]

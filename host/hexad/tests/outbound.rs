@@ -1,22 +1,13 @@
 //! Outbound requests of guests: only to allowed hosts, and within limits whatever the server does.
 
-use std::convert::Infallible;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
-use bytes::Bytes;
-use futures::future::join_all;
-use hexad::imports::outbound::{OutboundCounters, OutboundOptions};
+use crate::upstream::Names;
+use crate::*;
+use hexad::imports::outbound::OutboundCounters;
 use http::Version;
-use http_body_util::{BodyExt, Full};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
-
-use crate::fixture::{Server, get, text};
-use crate::upstream::{Names, Upstream};
 
 /// A server whose guests may reach every port of this machine by its address.
 fn open(tool: &str) -> Server {
@@ -28,9 +19,7 @@ pub fn named(hosts: &[&str], tool: &str, names: Arc<Names>) -> Server {
 }
 
 fn counters(server: &Server) -> Arc<OutboundCounters> {
-    let services = server.host.services().iter();
-    let probe = services.into_iter().find(|service| service.id() == "probe").unwrap();
-    probe.outbound().unwrap().counters().clone()
+    server.service("probe").outbound().unwrap().counters().clone()
 }
 
 pub async fn fetch(server: &Server, url: &str) -> String {
@@ -86,14 +75,9 @@ async fn guests_of_wasi_0_2_reach_the_same_hosts() {
 #[tokio::test]
 async fn other_hosts_are_denied() {
     let server = Server::reaching(&["https://api.example.com"], "", OutboundOptions::default());
-    for url in [
-        "http://api.example.com/",
-        "https://api.example.com:8443/",
-        "https://api.example.com./",
-        "https://example.com/",
-        "https://b.api.example.com/",
-        "https://127.0.0.1/",
-    ] {
+    let urls = "http://api.example.com/ https://api.example.com:8443/ https://api.example.com./ https://example.com/ \
+        https://b.api.example.com/ https://127.0.0.1/";
+    for url in urls.split(' ') {
         assert_eq!(fetch(&server, url).await, "ErrorCode::HttpRequestDenied", "{url}");
     }
     assert_eq!(counters(&server).denied.get(), 6);

@@ -1,18 +1,10 @@
 //! Which components the policy trusts. openssl makes the keys and signatures, to check that the host
 //! reads its formats.
 
-use std::path::{Path, PathBuf};
+use crate::*;
+use hexad::deploy::{Signature, TrustPolicy};
+use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
-
-use hexad::component::CanaryPolicy;
-use hexad::deploy::{DeployError, Signature, SwapRequest, TrustPolicy};
-use hexad::{Digest, Host, HostOptions, StartError};
-use tempfile::TempDir;
-
-use crate::fixture::{self, Server, agent, guest, manifest, store};
-use crate::versions::{audit, digest, incoming, swap, swap_request, variant};
-use hexad_testing::wait::{SOON, wait_until};
 
 /// A folder with the sources of a manifest, a list of trusted digests and a trusted key.
 struct TrustFixture {
@@ -59,8 +51,7 @@ impl TrustFixture {
     }
 
     fn write_digests(&self, digests: &[Digest]) {
-        let lines: Vec<_> = digests.iter().map(|digest| format!("{digest}\n")).collect();
-        std::fs::write(self.path("digests"), lines.concat()).unwrap();
+        write_digests(&self.folder, digests);
     }
 
     /// Signs a file; the signature is beside it.
@@ -93,6 +84,11 @@ fn openssl(arguments: &[&dyn AsRef<std::ffi::OsStr>]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+fn write_digests(folder: &TempDir, digests: &[Digest]) {
+    let lines: String = digests.iter().map(|digest| format!("{digest}\n")).collect();
+    std::fs::write(folder.path().join("digests"), lines).unwrap();
+}
+
 fn built_digest(name: &str) -> Digest {
     Digest::of(&std::fs::read(guest(name)).unwrap())
 }
@@ -114,17 +110,13 @@ async fn a_component_that_is_not_listed_is_refused() {
     assert!(line["reason"].as_str().unwrap().contains(&expected));
 
     // Every swap and every rollback reads the list again.
-    let write_digests = |digests: &[Digest]| {
-        let lines: Vec<_> = digests.iter().map(|digest| format!("{digest}\n")).collect();
-        std::fs::write(server.folder.path().join("digests"), lines.concat()).unwrap();
-    };
-    write_digests(&[built_digest("probe"), Digest::of(&new)]);
+    write_digests(&server.folder, &[built_digest("probe"), Digest::of(&new)]);
     swap(&server, "incoming", new.clone()).unwrap();
     assert_eq!(audit(&server.folder).pop().unwrap()["trust"], "digest");
     let error = server.host.deployer().roll_back("incoming", "the tests", None).unwrap_err();
     assert!(matches!(error, DeployError::Untrusted { .. }), "{error}");
     assert_eq!(digest(&server, "incoming"), Digest::of(&new));
-    write_digests(&[built_digest("probe"), built_digest("incoming")]);
+    write_digests(&server.folder, &[built_digest("probe"), built_digest("incoming")]);
     server.host.deployer().roll_back("incoming", "the tests", None).unwrap();
     assert_eq!(digest(&server, "incoming"), built_digest("incoming"));
 }
@@ -196,9 +188,9 @@ fn a_component_signed_with_a_new_key_can_be_gone_back_to() {
 fn a_build_that_comes_during_a_canary_is_swapped_in_after_it() {
     let fixture = TrustFixture::new();
     let host = fixture.start(true).unwrap();
-    let (trial, build) = (variant("incoming", 1), variant("incoming", 2));
-    let policy = CanaryPolicy { window: Duration::from_secs(3600), ..CanaryPolicy::default() };
-    host.deployer().swap(&SwapRequest { canary: Some(policy), ..swap_request("incoming", trial) }).unwrap();
+    let (on_trial, build) = (variant("incoming", 1), variant("incoming", 2));
+    let policy = Some(trial(5.0));
+    host.deployer().swap(&SwapRequest { canary: policy, ..swap_request("incoming", on_trial) }).unwrap();
     std::fs::write(fixture.path("incoming.wasm"), &build).unwrap();
     // When the watch finds the second build of the other component, it has looked at this one, too.
     for name in [1, 2] {
@@ -232,7 +224,7 @@ fn a_swap_request_has_its_signature_in_a_header() {
     let signature = fixture.signature(&new).unwrap().to_string();
     let host = fixture.start(false).unwrap();
     let mut server = Server { host, folder: fixture.folder };
-    let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
+    let access = server.administer();
     let agent = agent();
     let put = |signature: &str| {
         let request = agent.put(format!("{}/components/incoming", access.url));

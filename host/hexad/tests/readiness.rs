@@ -1,16 +1,8 @@
 //! The reports of a host that cannot do a part of its work to its operator.
 
-use std::net::{TcpListener, TcpStream};
-use std::path::Path;
-use std::sync::Arc;
-
-use hexad::ingress::{Ingress, IngressOptions};
-use serde_json::Value;
-
-use crate::fixture::Server;
 use crate::health::ask;
-use crate::ingress::{certificate, server, with_tls};
-use hexad_testing::wait::{SOON, wait_for, wait_until};
+use crate::*;
+use hexad_testing::wait::wait_for;
 
 fn host_status(access: &hexad::admin::AdminAccess) -> Value {
     let status: Value = serde_json::from_str(&ask(access, "/status").1).unwrap();
@@ -21,8 +13,8 @@ fn host_status(access: &hexad::admin::AdminAccess) -> Value {
 fn certificates_that_cannot_be_read_again_are_reported_until_they_can() {
     let folder = tempfile::tempdir().unwrap();
     certificate(folder.path());
-    let (mut server, _, ingress) = server(with_tls(&folder));
-    let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
+    let (mut server, _, ingress) = listen("", with_tls(&folder));
+    let access = server.administer();
     let is_read = || ask(&access, "/metrics").1.contains("\nhexad_certificates_reload_successful 1.0\n");
     assert!(is_read() && host_status(&access)["certificate_problem"].is_null());
 
@@ -41,8 +33,8 @@ fn certificates_that_cannot_be_read_again_are_reported_until_they_can() {
 fn an_expired_certificate_is_reported_until_it_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     certificate(folder.path());
-    let (mut server, _, ingress) = server(with_tls(&folder));
-    let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
+    let (mut server, _, ingress) = listen("", with_tls(&folder));
+    let access = server.administer();
     let refusal = || host_status(&access)["certificate_refusal"].clone();
     let end = || {
         let metrics = ask(&access, "/metrics").1;
@@ -71,7 +63,7 @@ fn an_expired_certificate_is_reported_until_it_is_replaced() {
 #[test]
 fn a_host_without_its_acceptor_is_not_ready() {
     let mut server = Server::with("");
-    let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
+    let access = server.administer();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (socket, ingress) = (listener.try_clone().unwrap(), Ingress::new(IngressOptions::default()).unwrap());
     let address = server.host.serve(listener, Arc::new(ingress)).unwrap();
@@ -93,7 +85,7 @@ fn the_address_of_the_admin_listener_is_written_once_there_is_room() {
     // A folder, which the host cannot replace by a file.
     let path = data.join("admin.json");
     std::fs::create_dir_all(path.join("in the way")).unwrap();
-    let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
+    let access = server.administer();
     assert_eq!(ask(&access, "/healthz").0, 200);
     std::fs::remove_dir_all(&path).unwrap();
     let found = |data: &Path| hexad::admin::AdminAccess::find(data).ok().map(|access| access.url);

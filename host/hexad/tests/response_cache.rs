@@ -1,14 +1,11 @@
 //! The response cache: it sends a response again only while the response is fresh.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-use bytes::Bytes;
-use http::{HeaderMap, Request};
-use http_body::Body;
-use http_body_util::{BodyExt, Full};
-
-use crate::fixture::{Server, get, request, text};
+use crate::fixture::request;
+use crate::*;
 use hexad_testing::wait_async::next_turn;
+use http::HeaderMap;
+use http_body::Body;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 const TOOL: &str = "response_cache = \"60s\"\nresponse_cache_headers = [\"accept\", \"authorization\"]\nreuse = 100000";
 

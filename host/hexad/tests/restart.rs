@@ -1,14 +1,6 @@
 //! After a restart, the host serves the components that were swapped in before.
 
-use std::time::Duration;
-
-use hexad::Digest;
-use hexad::component::CanaryPolicy;
-use hexad::deploy::SwapRequest;
-
-use crate::fixture::{self, guest, manifest, store};
-use crate::versions::{audit, swap_request, variant};
-use hexad_testing::wait::{SOON, wait_until};
+use crate::*;
 
 #[tokio::test]
 async fn a_restart_serves_the_version_that_was_swapped_in() {
@@ -38,8 +30,7 @@ async fn the_audit_log_says_that_a_trial_ended_with_the_host() {
     let old = host.services()[0].current().digest;
     let wasm = variant("incoming", 1);
     let canary = Digest::of(&wasm);
-    let policy = CanaryPolicy { window: Duration::from_secs(3600), ..CanaryPolicy::default() };
-    let request = SwapRequest { canary: Some(policy), ..swap_request("incoming", wasm) };
+    let request = SwapRequest { canary: Some(trial(5.0)), ..swap_request("incoming", wasm) };
     host.deployer().swap(&request).unwrap();
     drop(host);
     assert!(rollbacks().is_empty());

@@ -1,11 +1,6 @@
 //! Connections: several requests on one, limits of the head, and a stop that loses no request.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
-
-use crate::fixture::Server;
-use hexad_testing::wait::{self, join};
+use crate::*;
 
 /// Sends bytes and reads until the host closes.
 fn exchange(address: SocketAddr, bytes: &[u8]) -> String {
@@ -51,9 +46,7 @@ fn a_request_under_way_is_finished_before_the_host_stops() {
     let mut client = wait::connect(address);
     // When the head of the response arrives, the request is under way.
     client.write_all(b"GET /probe/flood?mib=32 HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
-    let mut start = [0; 12];
-    client.read_exact(&mut start).unwrap();
-    assert_eq!(&start, b"HTTP/1.1 200");
+    assert_eq!(status_line(&mut client), "HTTP/1.1 200");
     let Server { host, folder: _folder } = server;
     let stopping = std::thread::spawn(move || host.stop(Duration::from_secs(60)));
     let mut rest = Vec::new();

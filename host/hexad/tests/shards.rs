@@ -1,11 +1,7 @@
 //! Connections on the threads of a host.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-
-use crate::fixture::Server;
-use crate::http2::{PREFACE, SETTINGS, frame};
-use hexad_testing::wait::{self, SOON, wait_for_ok};
+use crate::*;
+use hexad_testing::wait::wait_for_ok;
 
 /// Waits until the threads have these numbers of connections.
 fn until_loads(server: &Server, loads: [usize; 2]) {
@@ -17,9 +13,7 @@ fn until_loads(server: &Server, loads: [usize; 2]) {
 
 fn ask(client: &mut TcpStream) {
     client.write_all(b"GET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
-    let mut status = [0; 12];
-    client.read_exact(&mut status).unwrap();
-    assert_eq!(&status, b"HTTP/1.1 200");
+    assert_eq!(status_line(client), "HTTP/1.1 200");
 }
 
 #[test]

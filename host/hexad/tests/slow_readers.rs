@@ -1,19 +1,8 @@
 //! A client that does not read its response holds no instance, and loses the response.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::time::Duration;
+use crate::*;
 
-use hexad::component::ComponentService;
-use hexad::ingress::{Ingress, IngressOptions};
-use hexad::send_buffer::{DrainPolicy, SendLimits};
-
-use crate::fixture::Server;
-use crate::ingress::{certificate, connect_tls, with_tls};
-use hexad_testing::wait::{self, SOON, wait_until};
-
-const NO_MINIMUM: DrainPolicy = DrainPolicy { min_rate: 0, period: Duration::from_secs(10) };
+pub const NO_MINIMUM: DrainPolicy = DrainPolicy { min_rate: 0, period: Duration::from_secs(10) };
 
 /// The probe with `tool`, on a listener with these options.
 pub fn listen(tool: &str, options: IngressOptions) -> (Server, SocketAddr, Arc<Ingress>) {
@@ -35,10 +24,24 @@ pub fn begin(address: SocketAddr, path: &str) -> TcpStream {
 /// The same on a connection that is open.
 pub fn begin_on<S: Read + Write>(mut client: S, path: &str) -> S {
     write!(client, "GET /probe/{path} HTTP/1.1\r\nhost: forge.test\r\nconnection: close\r\n\r\n").unwrap();
-    let mut status = [0; 12];
-    client.read_exact(&mut status).unwrap();
-    assert_eq!(&status, b"HTTP/1.1 200", "{path}");
+    assert_eq!(status_line(&mut client), "HTTP/1.1 200", "{path}");
     client
+}
+
+/// The beginning of a response, with its status.
+#[track_caller]
+pub fn status_line(client: &mut impl Read) -> String {
+    let mut start = [0; 12];
+    client.read_exact(&mut start).unwrap();
+    String::from_utf8_lossy(&start).into_owned()
+}
+
+/// The text that comes until the host closes the connection.
+#[track_caller]
+pub fn read_text(mut client: impl Read) -> String {
+    let mut text = String::new();
+    client.read_to_string(&mut text).unwrap();
+    text
 }
 
 /// Reads the rest of a connection. An error if the host has reset it.
@@ -211,7 +214,5 @@ fn a_request_that_waits_gets_the_instance_of_a_client_that_does_not_send() {
     wait_for_busy(&server, 2);
     assert_hello(&rest(begin(address, "hello")).unwrap());
     // The host ended only the upload that had waited for longest.
-    let mut status = [0; 12];
-    unsent[0].read_exact(&mut status).unwrap();
-    assert_eq!(&status, b"HTTP/1.1 408");
+    assert_eq!(status_line(&mut unsent[0]), "HTTP/1.1 408");
 }

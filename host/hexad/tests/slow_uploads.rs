@@ -1,17 +1,8 @@
 //! Clients that send or read slowly, though faster than any minimum, keep no instance from others.
 
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
-
-use hexad::ingress::IngressOptions;
-use hexad::send_buffer::{DrainPolicy, SendLimits};
-
 use crate::fairness::connect_from;
-use crate::fixture::Server;
-use crate::slow_readers::{assert_hello, listen_on};
-use hexad_testing::wait::{self, SOON, wait_until};
+use crate::*;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 /// Addresses of slow clients, and how many requests each of them has under way.
 const ADDRESSES: u8 = 6;

@@ -1,19 +1,9 @@
 //! Responses that the host writes to the kernel at once. The kernel buffers little of them, and the minimum rate
 //! applies to them, too.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
-
+use crate::slow_readers::begin;
+use crate::*;
 use hexad::access_log::{AccessLog, AccessLogFormat};
-use hexad::ingress::IngressOptions;
-use hexad::send_buffer::DrainPolicy;
-use socket2::{Domain, Socket, Type};
-
-use crate::fixture::Server;
-use crate::http2::hello;
-use crate::slow_readers::{assert_hello, begin, listen, rest};
-use hexad_testing::wait::{self, SOON, wait_until};
 
 /// Bytes of the body of each response.
 const SIZE: usize = 50_000;

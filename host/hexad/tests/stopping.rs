@@ -1,16 +1,10 @@
 //! A stopping host finishes its work, and answers load balancers meanwhile.
 
-use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
-
+use crate::*;
 use clap::Parser;
 use hexad::cli::{SecretValues, Serving, Up};
 use rustix::process::{Signal, getpid, kill_process};
-
-use crate::fixture::{self, Server, agent, manifest, store};
-use hexad_testing::wait::{self, SOON, wait_until};
+use std::process::{Command, Stdio};
 
 #[tokio::test]
 async fn a_stop_waits_for_guest_work_after_the_answer() {
@@ -18,8 +12,7 @@ async fn a_stop_waits_for_guest_work_after_the_answer() {
     assert_eq!(server.ok("much-later?ms=300").await, "early");
     let Server { host, folder } = server;
     tokio::task::spawn_blocking(move || host.stop(Duration::from_secs(60))).await.unwrap();
-    let host = fixture::start(&folder, &manifest(""), &[], store()).unwrap();
-    let server = Server { host, folder };
+    let server = Server::over(folder, "", store());
     assert_eq!(server.ok("kv/get?key=probe/v1/late").await, "some written after the answer");
 }
 
@@ -35,7 +28,7 @@ async fn a_guest_that_works_on_for_too_long_is_ended() {
 #[tokio::test]
 async fn a_host_that_is_about_to_stop_serves_and_is_not_ready() {
     let mut server = Server::with("");
-    let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
+    let access = server.administer();
     server.host.drain();
     let mut ready = agent().get(format!("{}/readyz", access.url)).call().unwrap();
     assert_eq!((ready.status().as_u16(), ready.body_mut().read_to_string().unwrap()), (503, "stopping\n".to_owned()));

@@ -1,7 +1,7 @@
 //! Which components can be swapped in, and rollbacks.
 
-use crate::fixture::{Server, guest};
-use crate::versions::{audit, digest, incoming, swap, trapping, variant};
+use crate::versions::trapping;
+use crate::*;
 
 #[tokio::test]
 async fn a_refused_component_changes_nothing() {

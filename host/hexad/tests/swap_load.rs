@@ -1,22 +1,10 @@
 //! Swaps under load, and requests under way during a swap.
 
-use std::convert::Infallible;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
-
-use bytes::Bytes;
+use crate::*;
 use futures::future::{Either, select};
 use futures::{SinkExt, StreamExt};
-use hexad::Digest;
-use hexad::deploy::DeployError;
-use http_body::Frame;
-use http_body_util::{BodyExt, StreamBody};
-
-use crate::fixture::{self, Server, get};
-use crate::versions::{audit, digest, incoming, swap, swap_request, variant};
-use hexad_testing::wait::{self, SOON, join, wait_until};
+use std::io::{BufRead, BufReader};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// A keep-alive client that counts responses with status 200, and all other results, until `stop`.
 fn client(address: SocketAddr, path: &str, stop: &AtomicBool, good: &AtomicU64, bad: &AtomicU64) {

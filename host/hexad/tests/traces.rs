@@ -1,15 +1,8 @@
 //! The spans of requests, and the secrets that they must not contain.
 
-use std::time::Duration;
-
-use bytes::Bytes;
-use hexad::Digest;
-use http::Request;
-use http_body_util::{BodyExt, Full};
-
 use crate::collector::{Collector, Span};
-use crate::fixture::{Server, databases, get, guest, text};
-use crate::upstream::Upstream;
+use crate::fixture::databases;
+use crate::*;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";

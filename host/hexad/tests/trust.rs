@@ -1,18 +1,13 @@
 //! Limits of a component that protect its visitors and other components: sessions, protocols, long calls, endless
 //! starts, and anonymous work.
 
-use std::net::IpAddr;
-use std::time::Duration;
-
-use bytes::Bytes;
+use crate::fixture::{granting, start_with};
+use crate::*;
 use hexad::anonymous_work::WorkLimits;
 use hexad::ingress::RequestOrigin;
-use hexad::{HostOptions, ResponseBody};
+use http::HeaderMap;
 use http::header::{AUTHORIZATION, COOKIE, DATE, RETRY_AFTER, SET_COOKIE};
-use http::{HeaderMap, Request, Response};
-use http_body_util::Full;
-
-use crate::fixture::{self, Server, get, manifest, options, start_with, store, text};
+use std::net::IpAddr;
 
 const COOKIES: &str = "a=1; hexad-session=glpat-x; __Host-hexad-session=glpat-y; b=2";
 const GRANTED: &str = "credentials = { headers = [\"cookie\"] }";
@@ -121,11 +116,7 @@ fn a_component_whose_start_does_not_end_is_not_loaded() {
 
 /// The probe on a host with limits of anonymous work.
 fn limited(tool: &str, anonymous_work: WorkLimits) -> Server {
-    let folder = tempfile::tempdir().unwrap();
-    let options = HostOptions { anonymous_work, ..options(&folder, store()) };
-    let granted = manifest(tool).replace("allowed_outbound_hosts = []", "allowed_outbound_hosts = [\"http://self\"]");
-    let host = start_with(&folder, &granted, &[], &options).unwrap();
-    Server { host, folder }
+    Server::of(&granting(&["http://self"], tool), |options| HostOptions { anonymous_work, ..options })
 }
 
 const CREDENTIALS: &str = "credentials = { headers = [\"authorization\"], parameters = [\"access\"] }";

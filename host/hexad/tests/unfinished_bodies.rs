@@ -1,20 +1,8 @@
 //! Guests that leave the body of their response unfinished. A guest of WASI 0.2 returns too early. A guest of WASI 0.3
 //! stops writing, and has `request_timeout` for the next part.
 
-use std::io::{Read, Write};
-use std::net::SocketAddr;
-use std::time::Duration;
-
-use hexad::component::{CanaryPolicy, ComponentService};
-use hexad::deploy::SwapRequest;
-use hexad::ingress::IngressOptions;
-use http_body_util::BodyExt;
-
-use crate::fixture::{self, Server};
-use crate::http2::{self, RST_STREAM};
-use crate::slow_readers::{assert_body, begin, listen, rest, wait_for_busy};
-use crate::versions::{audit, digest, swap_request, variant};
-use hexad_testing::wait::{self, SOON, wait_until};
+use crate::slow_readers::begin;
+use crate::*;
 
 /// The ways in which the probe leaves a body unfinished: its task ends, or it waits.
 const WAYS: [&str; 2] = ["forget", "wait-for-nothing"];
@@ -33,9 +21,7 @@ const LONG: Duration = Duration::from_secs(2);
 fn get(address: SocketAddr, query: &str) -> String {
     let mut stream = wait::connect(address);
     write!(stream, "GET /incoming?{query} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").unwrap();
-    let mut response = String::new();
-    stream.read_to_string(&mut response).unwrap();
-    response
+    read_text(stream)
 }
 
 /// Otherwise the response would wait for the guest until its time-out, and hold the instance.
@@ -72,8 +58,7 @@ fn a_response_breaks_off_when_the_guest_writes_no_more() {
         assert!(body.len() > (2 << 20) - UNSENT && !body.ends_with(b"\r\n0\r\n\r\n"), "{way}: {} bytes", body.len());
     }
     wait_for_busy(&server, 0);
-    let service = server.host.services().iter().find(|service| service.id() == "probe").unwrap();
-    assert_eq!(service.metrics().total(|shard| shard.timed_out.get()), 2);
+    assert_eq!(server.service("probe").metrics().total(|shard| shard.timed_out.get()), 2);
 }
 
 /// Each part comes in time. All of them together take longer than the time for one.
@@ -116,9 +101,7 @@ fn a_stream_of_http2_is_reset_when_the_guest_writes_no_more() {
 async fn a_canary_that_leaves_its_responses_unfinished_fails() {
     let server = Server::with("request_timeout = \"1s\"");
     let before = digest(&server, "probe");
-    let policy = CanaryPolicy { percent: 100.0, window: Duration::from_secs(3600), ..CanaryPolicy::default() };
-    let request = SwapRequest { canary: Some(policy), ..swap_request("probe", variant("probe", 1)) };
-    server.host.deployer().swap(&request).unwrap();
+    try_out(&server, "probe", variant("probe", 1), trial(100.0)).unwrap();
     let broken = (0..10).map(|_| async {
         let response = server.send(fixture::get("forget?mib=2")).await;
         response.into_body().collect().await.expect_err("the rest of the body")

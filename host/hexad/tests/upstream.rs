@@ -1,12 +1,12 @@
 //! Servers for outbound requests of guests, correct and faulty, on this machine.
 
-use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-
+use crate::*;
 use hexad::imports::outbound::Resolve;
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
+use std::net::IpAddr;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
 
 /// A server whose answer depends on the path. It keeps silent connections open until it is dropped.
 pub struct Upstream {

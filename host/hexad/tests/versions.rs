@@ -1,11 +1,7 @@
 //! Components to swap in, and the audit log of swaps.
 
-use hexad::Digest;
-use hexad::deploy::{DeployError, DeployReport, SwapRequest};
-use serde_json::Value;
-use tempfile::TempDir;
-
-use crate::fixture::{self, Server, guest};
+use crate::*;
+use hexad::deploy::DeployReport;
 
 /// A built guest with a custom section, so that only its digest differs.
 pub fn variant(name: &str, mark: u8) -> Vec<u8> {
@@ -51,9 +47,23 @@ pub fn swap(server: &Server, component: &str, wasm: Vec<u8>) -> Result<DeployRep
     server.host.deployer().swap(&swap_request(component, wasm))
 }
 
+/// A trial of an hour for this share of the callers.
+pub fn trial(percent: f64) -> CanaryPolicy {
+    CanaryPolicy { percent, window: Duration::from_secs(3600), ..CanaryPolicy::default() }
+}
+
+/// Puts a component on trial.
+pub fn try_out(
+    server: &Server,
+    component: &str,
+    wasm: Vec<u8>,
+    policy: CanaryPolicy,
+) -> Result<DeployReport, DeployError> {
+    server.host.deployer().swap(&SwapRequest { canary: Some(policy), ..swap_request(component, wasm) })
+}
+
 pub fn digest(server: &Server, component: &str) -> Digest {
-    let service = server.host.services().iter().find(|service| service.component().id == component).unwrap();
-    service.current().digest
+    server.service(component).current().digest
 }
 
 /// The audit log, one value for each line.

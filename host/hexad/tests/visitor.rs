@@ -1,9 +1,7 @@
 //! A visitor of the operator's pages.
 
-use hexad::admin::AdminAccess;
+use crate::*;
 use ureq::{Agent, Body};
-
-use crate::fixture::{Server, agent};
 
 const BOUNDARY: &str = "boundary-of-the-tests";
 
@@ -24,7 +22,7 @@ pub struct Page {
 impl Visitor {
     pub fn new() -> Self {
         let mut server = Server::with("");
-        let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
+        let access = server.administer();
         Self { server, access, agent: agent(), cookie: String::new() }
     }
 
