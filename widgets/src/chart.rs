@@ -85,8 +85,6 @@ impl Chart<'_> {
         let y = |value: f64| TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - (value / axis_max).clamp(0.0, 1.0));
         let step = (WIDTH - LEFT - RIGHT) / self.labels.len().max(1) as f64;
         let x = |index: usize| LEFT + step * index as f64;
-        let columns = self.series.iter().map(|series| Column::numbers(&series.name));
-        let columns: Vec<_> = std::iter::once(Column::text(self.label)).chain(columns).collect();
         let bar = (step * 0.7).min(MAX_BAR);
         let every = self.labels.len().div_ceil(MAX_LABELS).max(1);
         html! {
@@ -145,21 +143,31 @@ impl Chart<'_> {
                 }
                 details {
                     summary { "Numbers as a table" }
-                    (table::table(&format!("{}, as a table", self.title), &columns, html! {
-                        @for (index, label) in self.labels.iter().enumerate() {
-                            tr {
-                                th scope="row" { (label) }
-                                @for series in self.series {
-                                    td.number {
-                                        (self.quantity.format_value(series.values.get(index).copied().unwrap_or_default()))
-                                    }
-                                }
-                            }
-                        }
-                    }))
+                    (self.as_table())
                 }
             }
         }
+    }
+
+    fn as_table(&self) -> Markup {
+        let columns = self.series.iter().map(|series| Column::numbers(&series.name));
+        let columns: Vec<_> = std::iter::once(Column::text(self.label)).chain(columns).collect();
+        table::table(
+            &format!("{}, as a table", self.title),
+            &columns,
+            html! {
+                @for (index, label) in self.labels.iter().enumerate() {
+                    tr {
+                        th scope="row" { (label) }
+                        @for series in self.series {
+                            td.number {
+                                (self.quantity.format_value(series.values.get(index).copied().unwrap_or_default()))
+                            }
+                        }
+                    }
+                }
+            },
+        )
     }
 
     fn axis_max(&self) -> f64 {

@@ -5,21 +5,18 @@ mod tokens;
 
 use crate::features::{self, GateValue, Target};
 use crate::route::{self, Route};
-use crate::{import, parameters, setting_types, settings};
-use directory::DirectoryRoots;
+use crate::{import, parameters, settings};
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller, INVALID_TOKENS};
 use directory::demo::{self, DemoError};
-use directory::feature::Actor;
-use directory::project::{Incarnation, ProjectLookup};
+use directory::feature::{self, Actor};
+use directory::project::{self, Incarnation, ProjectLookup};
 use directory::reauthorization::{self, AdminRequest};
 use directory::request_limits::TOKENS;
 use directory::token::LAST_USE_MINUTES;
-use directory::{SaveError, dependents, feature, namespace, project, seal, setting, user};
+use directory::{DirectoryRoots, SaveError, dependents, namespace, seal, setting, user};
 use http::{Method, StatusCode};
 use kit::env::EXTERNAL_URL;
-use kit::maintenance;
-use kit::ndjson;
-use kit::{Env, Error, Request, Response};
+use kit::{Env, Error, Request, Response, maintenance, ndjson};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -151,7 +148,7 @@ async fn load_demo(env: &Env, caller: &Caller, request: Request) -> Result<Respo
 }
 
 async fn write_settings(env: &Env, caller: &Caller, request: Request) -> Result<Response, Error> {
-    let changes = settings::parse_changes(parameters::read_typed(request, setting_types::from_text).await?)?;
+    let changes = settings::parse_changes(parameters::read_typed(request, settings::from_text).await?)?;
     require_admin(caller)?;
     let settings = setting::save(env, &changes).map_err(save_error)?;
     let mut json = settings::to_json(&settings);

@@ -4,60 +4,36 @@ use directory::{InvalidRecord, SaveError};
 use kit::ndjson::{self, LineTooLong};
 use kit::store::StoreError;
 use serde_json::Value;
-use std::fmt;
+use thiserror::Error;
 
 /// The reason why a line cannot be imported. The client gets the text.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 pub enum InvalidLine {
-    TooLong(LineTooLong),
+    #[error(transparent)]
+    TooLong(#[from] LineTooLong),
+    #[error("the line is not a JSON object")]
     NotAnObject,
+    #[error("{}", ndjson::json_error(.0))]
     Json(serde_json::Error),
     /// Like [`InvalidLine::Json`], but without the text of the parser, which could quote a secret.
-    SecretJson {
-        column: usize,
-    },
-    UnknownKind {
-        kind: String,
-        known: &'static [&'static str],
-    },
+    #[error("a field is missing or has a value of another type, before column {column}")]
+    SecretJson { column: usize },
+    #[error("kind `{kind}` is not one of {}", .known.join(", "))]
+    UnknownKind { kind: String, known: &'static [&'static str] },
     /// Fields are missing or contradict each other.
+    #[error("{0}")]
     Fields(&'static str),
+    #[error("{}", .0.to_json().get("error").and_then(Value::as_str).unwrap_or("the settings are invalid"))]
     Settings(kit::Error),
+    #[error("namespace `{0}` is not known; groups and users come before what is in them")]
     UnknownNamespace(String),
+    #[error("user `{0}` is not known")]
     UnknownUser(String),
+    #[error("{0}")]
     Record(InvalidRecord),
     /// The stored record, or a record that it depends on, cannot be read.
+    #[error("the stored record `{0}` is damaged; `hexad fsck` says more")]
     Unreadable(String),
-}
-
-impl fmt::Display for InvalidLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            InvalidLine::TooLong(why) => why.fmt(f),
-            InvalidLine::NotAnObject => f.write_str("the line is not a JSON object"),
-            InvalidLine::Json(why) => f.write_str(&ndjson::json_error(why)),
-            InvalidLine::SecretJson { column } => {
-                write!(f, "a field is missing or has a value of another type, before column {column}")
-            }
-            InvalidLine::UnknownKind { kind, known } => write!(f, "kind `{kind}` is not one of {}", known.join(", ")),
-            InvalidLine::Fields(why) => f.write_str(why),
-            InvalidLine::Settings(error) => {
-                f.write_str(error.to_json().get("error").and_then(Value::as_str).unwrap_or("the settings are invalid"))
-            }
-            InvalidLine::UnknownNamespace(path) => {
-                write!(f, "namespace `{path}` is not known; groups and users come before what is in them")
-            }
-            InvalidLine::UnknownUser(name) => write!(f, "user `{name}` is not known"),
-            InvalidLine::Record(why) => write!(f, "{why}"),
-            InvalidLine::Unreadable(key) => write!(f, "the stored record `{key}` is damaged; `hexad fsck` says more"),
-        }
-    }
-}
-
-impl From<LineTooLong> for InvalidLine {
-    fn from(why: LineTooLong) -> Self {
-        InvalidLine::TooLong(why)
-    }
 }
 
 /// The reason why a line was not applied: it is invalid, or storage failed.

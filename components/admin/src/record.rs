@@ -1,30 +1,22 @@
 //! The records of an import, in the form of the entities of the reference service: one JSON object with a `kind`.
 //! Unknown fields are ignored, so that clients can send whole entities.
 
-mod deserialize;
-mod details;
 mod feature;
-mod group;
-mod member;
 mod project;
 mod reference;
-mod setting;
-mod token;
-mod unsupported;
 mod user;
 
 use crate::line_error::{InvalidLine, LineError};
-use details::DetailsFields;
-use directory::catalog::changes::Changes;
-use directory::catalog::dangling::DeletedRecords;
+use crate::record::project::Group;
+use crate::record::reference::DetailsFields;
+use crate::record::user::{MemberRecord, PendingMemberships, TokenRecord};
+use directory::catalog::changes::{Changes, DeletedRecords};
 use directory::dependents;
 use directory::namespace::Details;
 use feature::{Feature, PendingGates};
-use group::Group;
 use kit::Env;
 use kit::ndjson::ImportReport;
 use kit::store::StoreError;
-use member::{MemberRecord, PendingMemberships};
 use project::Project;
 use reference::ById;
 use serde::Deserialize;
@@ -32,7 +24,6 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::num::NonZeroU64;
-use token::TokenRecord;
 use user::User;
 
 /// The kinds of records.
@@ -149,7 +140,7 @@ impl Record {
         match self {
             Record::Project(project) => project.warning(),
             Record::Group(group, _) => group.warning(),
-            Record::Setting(fields, false) => setting::warning(fields),
+            Record::Setting(fields, false) => feature::warning(fields),
             _ => None,
         }
     }
@@ -186,7 +177,7 @@ impl Record {
             Record::Member(member, deleted) => {
                 return member.apply(line, deleted, &mut pending.memberships).map(|()| false);
             }
-            Record::Setting(fields, deleted) => setting::apply(env, fields, deleted),
+            Record::Setting(fields, deleted) => feature::apply(env, fields, deleted),
             Record::Feature(feature, deleted) => feature.apply(env, line, deleted, &mut pending.gates),
         };
         written.map(|()| true)
@@ -198,7 +189,8 @@ fn parse<T: DeserializeOwned>(line: &[u8]) -> Result<T, InvalidLine> {
 }
 
 fn details(line: &[u8]) -> Result<Box<Details>, InvalidLine> {
-    parse::<DetailsFields>(line).map(|fields| Box::new(fields.into()))
+    let details = DetailsFields::deserialize(&mut serde_json::Deserializer::from_slice(line));
+    details.map(Box::new).map_err(InvalidLine::Json)
 }
 
 fn parse_secret<T: DeserializeOwned>(line: &[u8]) -> Result<T, InvalidLine> {

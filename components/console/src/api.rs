@@ -1,27 +1,23 @@
 //! Requests and their responses. Only this module knows a status.
 
-mod headers;
-
-use crate::flash;
 use crate::forge::{Forge, ForgeError};
 use crate::layout::{self, Content, Section};
 use crate::page_context::{Alert, PageContext, PageError, User, Visitor};
-use crate::pages;
 use crate::route::{self, Asset, Page, Route, RouteError};
-use crate::seal;
 use crate::session::Session;
+use crate::{pages, session};
 use http::header::{
-    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, LOCATION, REFRESH, RETRY_AFTER, SET_COOKIE,
-    WWW_AUTHENTICATE,
+    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
+    REFERRER_POLICY, REFRESH, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use kit::env::EXTERNAL_URL;
 use kit::error::BEARER;
 use kit::params::Params;
 use kit::{Env, Error, Request, Response};
 
 /// The variables that this component reads.
-pub const VARIABLES: &[&str] = &[EXTERNAL_URL, seal::KEYS];
+pub const VARIABLES: &[&str] = &[EXTERNAL_URL, session::KEYS];
 
 /// The largest form, in bytes.
 const MAX_FORM: u64 = 256 << 10;
@@ -43,7 +39,7 @@ pub async fn handle(env: Env, request: Request) -> Response {
             response
         }
     };
-    headers::protect(&mut response.headers);
+    protect(&mut response.headers);
     response
 }
 
@@ -101,7 +97,7 @@ impl<'a> SessionRequest<'a> {
             "" => request.path.clone(),
             query => format!("{}?{query}", request.path),
         };
-        let flash = flash::sent(request, is_secure(&base));
+        let flash = session::sent(request, is_secure(&base));
         SessionRequest { env, session: Session::of(env, request), base, here, flash }
     }
 
@@ -185,7 +181,7 @@ impl<'a> SessionRequest<'a> {
 
     /// Shows a page after a form, with the form's outcome.
     async fn show_with(&self, cookie: &str, page: &Page, params: &Params, visitor: &Visitor) -> Response {
-        let alert = flash::read(cookie, &self.session.form_token()).map(Alert::success);
+        let alert = session::read(cookie, &self.session.form_token()).map(Alert::success);
         let response = match pages::show(page, &self.page_context(visitor, params)).await {
             Ok(content) => self.document(StatusCode::OK, &content, visitor, alert.as_ref()),
             // The subject of the page may be gone now.
@@ -195,7 +191,7 @@ impl<'a> SessionRequest<'a> {
             }
             Err(error) => self.failure(&error, visitor),
         };
-        response.with_text(SET_COOKIE, &flash::clear(is_secure(&self.base)))
+        response.with_text(SET_COOKIE, &session::clear(is_secure(&self.base)))
     }
 
     /// Carries out the action of a form, and redirects the browser to the form's page, so that a reload repeats
@@ -208,7 +204,7 @@ impl<'a> SessionRequest<'a> {
         let submitted = pages::submit(&page, form, &self.page_context(&visitor, params)).await;
         let (status, alert) = match submitted {
             Ok(Alert { is_error: false, text, secret: None }) => {
-                let cookie = flash::set(&text, &self.session.form_token(), is_secure(&self.base));
+                let cookie = session::set(&text, &self.session.form_token(), is_secure(&self.base));
                 return self.redirect(&self.here).with_text(SET_COOKIE, &cookie);
             }
             // Only this answer has the secret, so it must not be a redirect.
@@ -375,6 +371,24 @@ fn file(asset: Asset) -> Response {
     response.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     response.headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=600"));
     response
+}
+
+/// Only this console's own files are loaded, only they run, and forms lead nowhere else.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+const PROTECTION: [(HeaderName, &str); 5] = [
+    (CONTENT_SECURITY_POLICY, POLICY),
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (REFERRER_POLICY, "no-referrer"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+];
+
+pub fn protect(headers: &mut HeaderMap) {
+    for (name, value) in PROTECTION {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
 }
 
 #[cfg(test)]

@@ -25,13 +25,10 @@
 pub mod api;
 #[cfg(target_family = "wasm")]
 mod entry;
-mod flash;
 mod forge;
 mod layout;
 mod markdown;
 mod page_context;
 mod pages;
-mod plain;
 mod route;
-mod seal;
 mod session;

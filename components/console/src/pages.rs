@@ -1,9 +1,7 @@
 //! The pages, one file each. They call the API and render its answers. No page knows a status.
 
-mod access_level;
 mod admin;
 mod analytics;
-mod discussions;
 mod experiments;
 mod home;
 mod issues;
@@ -12,12 +10,10 @@ mod merge_request_list;
 mod namespaces;
 mod package;
 mod package_actions;
-mod package_list;
 mod package_metadata;
 
-use crate::layout::{Content, Section, form_token};
+use crate::layout::{self, Content, Section, form_token};
 use crate::page_context::{Alert, PageContext, PageError, Visitor};
-use crate::plain;
 use crate::route::{self, Page};
 use http::StatusCode;
 use kit::params::Params;
@@ -30,7 +26,7 @@ pub const SIGN_IN: &str = "Sign in";
 pub async fn show(page: &Page, context: &PageContext<'_>) -> Result<Content, PageError> {
     match page {
         Page::Home => home::show(context).await,
-        Page::PackageList => package_list::show(context).await,
+        Page::PackageList => package::show_list(context).await,
         Page::Package(name) => package::show(context, name).await,
         Page::Issues => issues::show(context).await,
         Page::NamespaceList => namespaces::list(context).await,
@@ -71,7 +67,7 @@ pub fn failure(status: StatusCode, text: &str, visitor: &Visitor, here: &str) ->
     let body = html! {
         div.empty {
             h1 { (title) }
-            p { (plain::revealed(text)) }
+            p { (layout::revealed(text)) }
             p {
                 @if !visitor.is_signed_in { a.button href=(visitor.link(route::sign_in(here))) { "Sign in" } " " }
                 a.button.quiet href=(visitor.link(route::HOME)) { "To the packages" }

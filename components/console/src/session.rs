@@ -4,14 +4,31 @@
 //! prefix `__Host-`). It ends with the browser, after a week, or by signing out. A cookie that does not open is no
 //! session. A form's token is a MAC under the cookie's value: no other site knows it, and it does not reveal the
 //! cookie. A visitor without a token has a random cookie for it.
+//!
+//! Seals a visitor's token for the session's cookie: XChaCha20-Poly1305, with the cookie's name as associated data and
+//! the end of the session inside.
+//!
+//! The keys are this component's alone. Several keys are separated by commas: the first key seals, and each key opens.
+//! To rotate, put a new key in front, and remove the old key after [`LIFETIME`].
+//!
+//! Flash messages: the outcome of a form, shown by the page to which the browser is redirected.
+//!
+//! A cookie holds the message until the page is shown. The message has a MAC under the token of the session's forms, so
+//! that no other site can make a page show its text.
 
-use crate::seal::SessionKeys;
+use base64::alphabet;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::{DecodePaddingMode, Engine, GeneralPurpose, GeneralPurposeConfig};
+use chacha20poly1305::aead::{Aead, Payload};
+use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
 use hmac_sha256::HMAC;
-use http::header::ORIGIN;
+use http::header::{COOKIE, ORIGIN};
 use kit::id::Entropy;
+use kit::variables::Variables;
 use kit::{Env, Request, Timestamp};
 use std::cell::OnceCell;
 use std::rc::Rc;
+use std::time::Duration;
 
 const NAME: &str = "hexad-session";
 const SECURE_NAME: &str = "__Host-hexad-session";
@@ -136,10 +153,7 @@ impl Session {
 }
 
 fn name(is_secure: bool) -> &'static str {
-    match is_secure {
-        true => SECURE_NAME,
-        false => NAME,
-    }
+    if is_secure { SECURE_NAME } else { NAME }
 }
 
 fn cookie<'a>(request: &'a Request, name: &str) -> Option<&'a str> {
@@ -159,6 +173,107 @@ fn is_host(origin: &str, request: &Request) -> bool {
 /// Compares in a time that does not depend on the contents.
 fn is_equal(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |differences, (a, b)| differences | (a ^ b)) == 0
+}
+
+/// The variable with the keys: 32 bytes each, in base64 or hex.
+pub const KEYS: &str = "console_session_key";
+
+/// How long a session lasts.
+const LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+const NONCE: usize = 24;
+
+/// Bytes of the end of the session, in milliseconds since 1970.
+const END: usize = size_of::<i64>();
+
+/// The keys of sessions.
+pub struct SessionKeys(Vec<XChaCha20Poly1305>);
+
+impl SessionKeys {
+    /// The keys of the variable; `None` if it has no key, or an invalid key.
+    pub fn of(variables: &Variables) -> Option<Self> {
+        let given = variables.get(KEYS)?.split(',').map(str::trim).filter(|key| !key.is_empty());
+        let keys: Vec<_> = given.map(|key| Some(XChaCha20Poly1305::new(&parse(key)?.into()))).collect::<Option<_>>()?;
+        (!keys.is_empty()).then_some(SessionKeys(keys))
+    }
+
+    /// The token as the value of a cookie, which opens until the session ends.
+    pub fn seal(&self, cookie: &str, token: &str, now: Timestamp, entropy: &dyn Entropy) -> Option<String> {
+        let mut nonce = [0; NONCE];
+        entropy.fill(&mut nonce);
+        let end = now.millis().saturating_add(i64::try_from(LIFETIME.as_millis()).ok()?);
+        let text = [&end.to_be_bytes(), token.as_bytes()].concat();
+        let payload = Payload { msg: &text, aad: cookie.as_bytes() };
+        let sealed = self.0.first()?.encrypt(XNonce::from_slice(&nonce), payload).ok()?;
+        Some(URL_SAFE_NO_PAD.encode([&nonce, &*sealed].concat()))
+    }
+
+    /// The token of a cookie's value, unless the session is over.
+    pub fn open(&self, cookie: &str, value: &str, now: Timestamp) -> Option<String> {
+        let sealed = URL_SAFE_NO_PAD.decode(value).ok()?;
+        let (nonce, sealed) = sealed.split_at_checked(NONCE)?;
+        let payload = || Payload { msg: sealed, aad: cookie.as_bytes() };
+        let text = self.0.iter().find_map(|key| key.decrypt(XNonce::from_slice(nonce), payload()).ok())?;
+        let (end, token) = text.split_at_checked(END)?;
+        let is_open = now.millis() < i64::from_be_bytes(end.try_into().ok()?);
+        is_open.then(|| String::from_utf8(token.to_vec()).ok()).flatten()
+    }
+}
+
+fn parse(key: &str) -> Option<[u8; 32]> {
+    let any_padding = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+    let base64 = |alphabet| GeneralPurpose::new(alphabet, any_padding).decode(key).ok();
+    let bytes = hex::decode(key).ok().or_else(|| base64(&alphabet::STANDARD)).or_else(|| base64(&alphabet::URL_SAFE));
+    bytes?.try_into().ok()
+}
+
+const FLASH_NAME: &str = "hexad-notice";
+const SECURE_FLASH_NAME: &str = "__Host-hexad-notice";
+
+/// The cookie's lifetime in seconds, if no page is shown.
+const MAX_AGE: u32 = 60;
+
+/// The longest message, in bytes.
+const MAX_TEXT: usize = 1000;
+
+fn flash_name(is_secure: bool) -> &'static str {
+    if is_secure { SECURE_FLASH_NAME } else { FLASH_NAME }
+}
+
+fn header(is_secure: bool, value: &str, max_age: u32) -> String {
+    let secure = if is_secure { "; Secure" } else { "" };
+    format!("{}={value}; Path=/; HttpOnly; SameSite=Strict{secure}; Max-Age={max_age}", flash_name(is_secure))
+}
+
+fn mac(text: &[u8], form_token: &str) -> String {
+    hex::encode(HMAC::mac(text, form_token.as_bytes()))
+}
+
+/// The header that sets a message.
+pub fn set(text: &str, form_token: &str, is_secure: bool) -> String {
+    let end = (0..=text.len().min(MAX_TEXT)).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    let text = text.as_bytes().get(..end).unwrap_or_default();
+    header(is_secure, &format!("{}.{}", hex::encode(text), mac(text, form_token)), MAX_AGE)
+}
+
+/// The header that removes the cookie.
+pub fn clear(is_secure: bool) -> String {
+    header(is_secure, "", 0)
+}
+
+/// The cookie's value, as the browser sent it.
+pub fn sent(request: &Request, is_secure: bool) -> Option<String> {
+    let lines = request.headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
+    let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(found, _)| *found == flash_name(is_secure)).map(|(_, value)| value.to_owned())
+}
+
+/// The message in a cookie's value, if this session set it.
+pub fn read(value: &str, form_token: &str) -> Option<String> {
+    let (text, own) = value.split_once('.')?;
+    let text = hex::decode(text).ok()?;
+    // The comparison need not take constant time: an attacker who guesses a value does not see the page.
+    (mac(&text, form_token) == own).then(|| String::from_utf8(text).ok()).flatten()
 }
 
 #[cfg(test)]
@@ -271,5 +386,100 @@ mod tests {
         assert_eq!((second.token(), second.set_cookie()), (None, None));
         assert!(second.is_own_form(&request(&[]), Some(&first.form_token())));
         assert!(!first.is_own_form(&request(&[]), Some(&first.form_token())), "the browser has no cookie");
+    }
+}
+
+#[cfg(test)]
+mod seal_tests {
+    use super::*;
+    use kit::testing::CountingEntropy;
+
+    const ONE: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+    const TWO: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHi8=";
+
+    fn keys(value: &str) -> Option<SessionKeys> {
+        SessionKeys::of(&Variables::from_iter([(KEYS, value)]))
+    }
+
+    fn seal(with: &str, token: &str) -> String {
+        keys(with).unwrap().seal("cookie", token, Timestamp::from_millis(1000), &CountingEntropy::default()).unwrap()
+    }
+
+    fn open(with: &str, value: &str) -> Option<String> {
+        keys(with).unwrap().open("cookie", value, Timestamp::from_millis(1000))
+    }
+
+    #[test]
+    fn keys_are_32_bytes_in_hex_or_base64() {
+        for valid in [ONE, &ONE.to_uppercase(), TWO, TWO.trim_end_matches('='), &TWO.replace('/', "_")] {
+            assert!(keys(valid).is_some(), "{valid}");
+        }
+        assert!(keys(&format!(" {ONE} ,\n{TWO},")).is_some());
+        let short = ONE.get(2..).unwrap();
+        for invalid in ["", ",", "sesame", short, &format!("{ONE}00"), &format!("{ONE},sesame"), "AAECAw=="] {
+            assert!(keys(invalid).is_none(), "{invalid}");
+        }
+        assert_eq!(open(ONE, &seal("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8", "t")).as_deref(), Some("t"));
+    }
+
+    #[test]
+    fn a_token_opens_with_its_key_and_cookie_only() {
+        let sealed = seal(ONE, "glpat-x");
+        assert!(!sealed.contains("glpat"), "{sealed}");
+        assert_eq!(open(ONE, &sealed).as_deref(), Some("glpat-x"));
+        assert_eq!(open(TWO, &sealed), None);
+        assert_eq!(keys(ONE).unwrap().open("other", &sealed, Timestamp::from_millis(1000)), None);
+        for value in [
+            "",
+            "glpat-x",
+            "anonymous-00",
+            "====",
+            sealed.get(1..).unwrap(),
+            sealed.get(..sealed.len() - 1).unwrap(),
+            &URL_SAFE_NO_PAD.encode([0; 24]),
+        ] {
+            assert_eq!(open(ONE, value), None, "{value}");
+        }
+        for at in 0..sealed.len() {
+            let mut changed = sealed.clone().into_bytes();
+            changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
+            assert_eq!(open(ONE, std::str::from_utf8(&changed).unwrap()), None, "{at}");
+        }
+    }
+
+    #[test]
+    fn a_new_key_is_put_in_front_of_the_old_one() {
+        let (old, both) = (seal(ONE, "t"), format!("{TWO}, {ONE}"));
+        assert_eq!(open(&both, &old).as_deref(), Some("t"));
+        let new = seal(&both, "t");
+        assert_eq!((open(TWO, &new).as_deref(), open(ONE, &new)), (Some("t"), None));
+    }
+
+    #[test]
+    fn a_session_ends_after_its_time() {
+        let sealed = seal(ONE, "t");
+        let at = |millis| keys(ONE).unwrap().open("cookie", &sealed, Timestamp::from_millis(millis));
+        let end = 1000 + i64::try_from(LIFETIME.as_millis()).unwrap();
+        assert_eq!((at(end - 1).as_deref(), at(end)), (Some("t"), None));
+    }
+}
+
+#[cfg(test)]
+mod flash_tests {
+    use super::*;
+
+    #[test]
+    fn only_the_session_that_set_a_message_reads_it() {
+        let cookie = set("Tag “é” is set.", "ab", true);
+        let pair = cookie.split(';').next().unwrap();
+        assert!(cookie.contains("; Secure; Max-Age=60"), "{cookie}");
+        let mut request = Request::new(http::Method::GET, "/");
+        request.headers.insert(COOKIE, format!("a=b; {pair}").parse().unwrap());
+        let value = sent(&request, true).unwrap();
+        assert_eq!(sent(&request, false), None);
+        assert_eq!(read(&value, "ab").as_deref(), Some("Tag “é” is set."));
+        for (value, token) in [(value.as_str(), "cd"), ("", "ab"), ("61.00", "ab"), ("x.y", "ab")] {
+            assert_eq!(read(value, token), None, "{value}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! A caller's access to one group or project: roles, direct and inherited, and visibility.
 
-pub use crate::model::role::Role;
+pub use crate::model::membership::Role;
 
 use crate::caller::{Caller, Session};
 use crate::member::{Memberships, Share, Source, is_current};

@@ -14,19 +14,18 @@
 //!
 //! Invalid credentials count against the client's address ([`INVALID_TOKENS`]).
 
-mod invalid_tokens;
-
-pub use crate::credential::{AcceptedTokens, without_credentials};
-pub use invalid_tokens::INVALID_TOKENS;
-
-use crate::credential::{self, Credential};
 use crate::member::{self, Memberships, Source};
 use crate::model::incarnation::Incarnation;
 use crate::namespace::{self, Namespace};
 use crate::project::{self, Project};
 use crate::token::{self, Fingerprint, IssuedToken, Subject, Token};
 use crate::user::{self, User, UserState};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::AUTHORIZATION;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
+use kit::params::Validation;
+use kit::rate_limit::{self, RateLimit};
 use kit::store::StoreError;
 use kit::{Env, Error, Request};
 use serde_json::json;
@@ -78,7 +77,7 @@ pub struct Job {
 /// Reads: 0 for an anonymous caller or the built-in administrator, 2 for a user, 1 for a deploy token. For a job 3, and
 /// 1 for each namespace. With `Sudo` 1 to 3 more.
 pub fn authenticate(env: &Env, request: &Request, accepted: AcceptedTokens) -> Result<Caller, Error> {
-    let caller = invalid_tokens::limited(env, request, accepted, || find_caller(env, request, accepted))?;
+    let caller = limit_invalid(env, request, accepted, || find_caller(env, request, accepted))?;
     if !caller.is_anonymous() {
         env.has_known_caller.set(true);
     }
@@ -86,12 +85,12 @@ pub fn authenticate(env: &Env, request: &Request, accepted: AcceptedTokens) -> R
 }
 
 fn find_caller(env: &Env, request: &Request, accepted: AcceptedTokens) -> Result<Caller, Error> {
-    credential::check_forms(request, accepted)?;
-    let caller = match credential::first(request, accepted)? {
+    check_forms(request, accepted)?;
+    let caller = match first(request, accepted)? {
         None => Caller::Anonymous,
         Some(credential) => identify(env, &credential, accepted)?,
     };
-    match credential::sudo(request) {
+    match sudo(request) {
         Some(target) => caller.sudo(env, &target),
         None => Ok(caller),
     }
@@ -150,7 +149,7 @@ fn identify(env: &Env, credential: &Credential, accepted: AcceptedTokens) -> Res
 
 /// The fingerprint of the personal token that a request presents, even if no such token exists.
 pub fn presented_token(request: &Request, accepted: AcceptedTokens) -> Result<Option<Fingerprint>, Error> {
-    let credential = credential::first(request, accepted)?;
+    let credential = first(request, accepted)?;
     let personal = credential.filter(|credential| credential.kind.allows_personal());
     Ok(personal.map(|credential| Fingerprint::of(&credential.token)))
 }
@@ -194,6 +193,15 @@ fn check_state(user: &User) -> Result<(), Error> {
         UserState::PendingApproval => "Your account is pending approval from your administrator and hence blocked.",
     };
     Err(Error::message(StatusCode::FORBIDDEN, format!("403 Forbidden - {why}")))
+}
+
+/// The user of a request of the generic interface: the errors of [`authenticate`], 401 for an anonymous caller, and 403
+/// for a token without a scope.
+pub fn api_user(env: &Env, request: &Request) -> Result<Caller, Error> {
+    let caller = authenticate(env, request, AcceptedTokens::Api)?;
+    caller.user_or_401()?;
+    caller.require_scope(api_scopes(&request.method))?;
+    Ok(caller)
 }
 
 /// The scopes of which a request of the generic interface needs one.
@@ -334,6 +342,202 @@ impl DeployToken {
     fn is_for(&self, source: Source, incarnation: &Incarnation) -> bool {
         self.source == source && self.incarnation == *incarnation
     }
+}
+
+/// The variable with the number of distinct invalid credentials that an address may send in a minute; 0: no limit.
+pub const INVALID_TOKENS: &str = "registry_rate_limit_invalid_tokens";
+
+const DEFAULT_INVALID_TOKENS: u64 = 100;
+
+/// Every area may write below `token-use/`.
+const INVALID_TOKEN_LIMIT: RateLimit =
+    RateLimit { variable: INVALID_TOKENS, seconds: 60, keys: "token-use/v1/refused/" };
+
+/// The length, in bytes, from which a token cannot be guessed. Tokens of this service and of the reference service are
+/// longer.
+const UNGUESSABLE: usize = 20;
+
+/// The time, in milliseconds, for which a recorded use proves that a client knew a token before.
+const RECENT_USE: i64 = 24 * 60 * 60 * 1000;
+
+/// Limits `authenticate`: its 401 for an invalid credential counts against the client's address. A repeated credential
+/// counts once, because it guesses nothing.
+///
+/// Beyond the limit, further invalid credentials from the address get 429 until the window ends. Clients with valid
+/// tokens that share the address are served. Only a short token without recent use gets 429 although it is valid,
+/// because a right guess must not differ from a wrong one. An instance applies the limit from the first invalid
+/// credential that it gets. A valid credential costs no access to the store.
+fn limit_invalid<T>(
+    env: &Env,
+    request: &Request,
+    accepted: AcceptedTokens,
+    authenticate: impl FnOnce() -> Result<T, Error>,
+) -> Result<T, Error> {
+    let Some(address) = request.client_address() else { return authenticate() };
+    if let Some(refusal) = rate_limit::known_refusal(env, &INVALID_TOKEN_LIMIT, address)
+        && let Ok(Some(credential)) = first(request, accepted)
+        && is_guess(env, &credential)?
+    {
+        return Err(refusal);
+    }
+    let outcome = authenticate();
+    if let Err(error) = &outcome
+        && error.status == StatusCode::UNAUTHORIZED
+        && let Some(item) = item(request, accepted)
+    {
+        rate_limit::check_distinct(env, &INVALID_TOKEN_LIMIT, DEFAULT_INVALID_TOKENS, address, item)?;
+    }
+    outcome
+}
+
+/// Whether the credential can be a guess. 1 read for a short one.
+fn is_guess(env: &Env, credential: &Credential) -> Result<bool, StoreError> {
+    if credential.token.len() >= UNGUESSABLE {
+        return Ok(false);
+    }
+    let used = token::last_use(env, &Fingerprint::of(&credential.token))?;
+    Ok(used.is_none_or(|used| env.now.millis() - used.millis() > RECENT_USE))
+}
+
+/// Four bytes of the credential's fingerprint, which do not reveal it; `None` without a credential. An unreadable
+/// header counts as a credential. Reads nothing.
+fn item(request: &Request, accepted: AcceptedTokens) -> Option<u32> {
+    let fingerprint = match first(request, accepted) {
+        Ok(credential) => Fingerprint::of(&credential?.token),
+        Err(_) => Fingerprint::of(request.headers.get(AUTHORIZATION)?.as_bytes()),
+    };
+    fingerprint.bytes().first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+}
+
+static PRIVATE_TOKEN: HeaderName = HeaderName::from_static("private-token");
+static JOB_TOKEN: HeaderName = HeaderName::from_static("job-token");
+static DEPLOY_TOKEN: HeaderName = HeaderName::from_static("deploy-token");
+static SUDO: HeaderName = HeaderName::from_static("sudo");
+
+/// The credentials that an area accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AcceptedTokens {
+    /// Personal tokens. Other forms are ignored.
+    Api,
+    /// Also job tokens and deploy tokens, and personal and deploy tokens as the password of HTTP Basic.
+    Registry,
+    /// The forms that git can present: also personal, deploy and job tokens as the password of HTTP Basic.
+    Repository,
+}
+
+/// A presented token. It has no text form, so it is never logged.
+pub(crate) struct Credential {
+    pub kind: CredentialKind,
+    pub token: Vec<u8>,
+}
+
+/// The place of the token in the request, which limits the accepted tokens.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CredentialKind {
+    /// `PRIVATE-TOKEN`, `private_token`, `access_token`.
+    Personal,
+    Bearer,
+    /// `JOB-TOKEN`, `job_token`.
+    Job,
+    /// `Deploy-Token`.
+    Deployment,
+    /// The password of HTTP Basic.
+    Password,
+}
+
+impl CredentialKind {
+    pub fn allows_personal(self) -> bool {
+        matches!(self, CredentialKind::Personal | CredentialKind::Bearer | CredentialKind::Password)
+    }
+
+    pub fn allows_job(self, accepted: AcceptedTokens) -> bool {
+        match accepted {
+            AcceptedTokens::Api => false,
+            AcceptedTokens::Registry => matches!(self, CredentialKind::Job | CredentialKind::Bearer),
+            AcceptedTokens::Repository => matches!(self, CredentialKind::Password | CredentialKind::Bearer),
+        }
+    }
+
+    pub fn allows_deployment(self) -> bool {
+        matches!(self, CredentialKind::Deployment | CredentialKind::Bearer | CredentialKind::Password)
+    }
+}
+
+/// The credential that decides, if any. An empty one counts as absent.
+pub(crate) fn first(request: &Request, accepted: AcceptedTokens) -> Result<Option<Credential>, Error> {
+    let params = request.params();
+    let header = |name: &HeaderName| request.headers.get(name).map(|value| value.as_bytes().to_vec());
+    let param = |name: &str| params.last(name).map(|value| value.as_bytes().to_vec());
+    let present =
+        |kind, token: Option<Vec<u8>>| token.filter(|token| !token.is_empty()).map(|token| Credential { kind, token });
+
+    let personal = present(CredentialKind::Personal, header(&PRIVATE_TOKEN))
+        .or_else(|| present(CredentialKind::Personal, param("private_token")))
+        .or_else(|| present(CredentialKind::Bearer, authorization(request, "bearer").map(<[u8]>::to_vec)))
+        .or_else(|| present(CredentialKind::Personal, param("access_token")));
+    if personal.is_some() || accepted == AcceptedTokens::Api {
+        return Ok(personal);
+    }
+    if accepted == AcceptedTokens::Repository {
+        return basic(request, CredentialKind::Password);
+    }
+    let machine = present(CredentialKind::Job, header(&JOB_TOKEN))
+        .or_else(|| present(CredentialKind::Job, param("job_token")))
+        .or_else(|| present(CredentialKind::Deployment, header(&DEPLOY_TOKEN)));
+    if machine.is_some() {
+        return Ok(machine);
+    }
+    basic(request, CredentialKind::Password)
+}
+
+/// A request with the headers of `request` except credentials. A credential from the body can be added to it.
+pub fn without_credentials(request: &Request, method: Method) -> Request {
+    let mut other = Request::new(method, "/");
+    other.headers = request.headers.clone();
+    for name in [&AUTHORIZATION, &PRIVATE_TOKEN, &JOB_TOKEN, &DEPLOY_TOKEN, &SUDO] {
+        other.headers.remove(name);
+    }
+    other
+}
+
+/// The password of HTTP Basic; 401 if the header cannot be read.
+fn basic(request: &Request, kind: CredentialKind) -> Result<Option<Credential>, Error> {
+    let Some(basic) = authorization(request, "basic") else { return Ok(None) };
+    let token = password(basic).ok_or_else(Error::unauthorized)?;
+    Ok((!token.is_empty()).then_some(Credential { kind, token }))
+}
+
+/// 400 if a parameter that identifies the caller has another form than one value, such as `sudo[]=`. Otherwise the
+/// request would be handled as another caller's, or as an anonymous one.
+pub(crate) fn check_forms(request: &Request, accepted: AcceptedTokens) -> Result<(), Error> {
+    let params = request.params();
+    let checks = Validation::new(&params);
+    let job_token = (accepted == AcceptedTokens::Registry).then_some("job_token");
+    for name in ["private_token", "access_token", "sudo"].into_iter().chain(job_token) {
+        let _ = checks.last(name);
+    }
+    checks.finish()
+}
+
+/// The user as whom an administrator sends the request: an id or a username.
+pub(crate) fn sudo(request: &Request) -> Option<String> {
+    let header = request.headers.get(&SUDO).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    header.or_else(|| request.params().last("sudo").map(str::to_owned)).filter(|target| !target.is_empty())
+}
+
+/// The credentials after the scheme in an `Authorization` header of this scheme.
+fn authorization<'a>(request: &'a Request, scheme: &str) -> Option<&'a [u8]> {
+    let value = request.headers.get(AUTHORIZATION)?.as_bytes();
+    let (given, rest) = value.split_at_checked(scheme.len())?;
+    let rest = rest.strip_prefix(b" ")?;
+    given.eq_ignore_ascii_case(scheme.as_bytes()).then(|| rest.trim_ascii())
+}
+
+/// The password of `base64(user:password)`.
+fn password(basic: &[u8]) -> Option<Vec<u8>> {
+    let decoded = STANDARD.decode(basic).ok()?;
+    let colon = decoded.iter().position(|byte| *byte == b':')?;
+    decoded.get(colon + 1..).map(<[u8]>::to_vec)
 }
 
 #[cfg(test)]

@@ -13,28 +13,21 @@
 //! ```
 //!
 //! [`Catalog::revision`] changes whenever a namespace, a project, a membership or the state of a user changes. So a
-//! result that is derived from a revision can be cached under it. A result of an [`access_snapshot::AccessSnapshot`]
-//! can be cached under the revision and the user's id until [`access_snapshot::AccessSnapshot::valid_until`].
+//! result that is derived from a revision can be cached under it. A result of an [`snapshot::AccessSnapshot`]
+//! can be cached under the revision and the user's id until [`snapshot::AccessSnapshot::valid_until`].
 //!
 //! Namespaces and projects below a deleted namespace are not part of the catalog.
 
-pub mod access_snapshot;
 pub mod changes;
-pub(crate) mod columns;
-pub mod dangling;
 pub mod intent_log;
-mod load;
 pub(crate) mod manifest;
 pub mod member;
-mod project_members;
 mod row;
 mod snapshot;
 pub(crate) mod table;
-mod tree;
 
-pub use columns::Texts;
-pub use load::read;
-pub use snapshot::{Catalog, CatalogColumns, NamespaceView, ProjectView, TreeVersion};
+pub use snapshot::{AccessSnapshot, Catalog, CatalogColumns, NamespaceView, ProjectView, TreeVersion, read};
+pub use table::Texts;
 
 #[cfg(test)]
 mod tests;

@@ -4,10 +4,8 @@
 //! records that they need; the area's tests compare both.
 
 use crate::project::Project;
-use kit::Env;
-use kit::id;
-use kit::root;
 use kit::store::StoreError;
+use kit::{Env, id, root};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,10 +1,9 @@
 //! The state of the demo of `hexad up --demo`. Its record is in the store, so every host that shares the store, and
 //! every copy of it, has the state.
 
-use crate::catalog;
 use crate::dependents::finish_interrupted;
 use crate::store::{self, Key};
-use crate::{feature, record_cache, setting, user};
+use crate::{catalog, feature, record_cache, setting, user};
 use kit::Env;
 use kit::store::StoreError;
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 //! No record names its dependents; the [`catalog`] does. So the caller first commits earlier changes and logs an
 //! intent, which adds the dependents. A dependent is deleted only if its record still names the deleted record.
 
-use crate::catalog::dangling::{Dangling, DeletedRecords};
+use crate::catalog::changes::{Dangling, DeletedRecords, existence};
 use crate::catalog::intent_log::{DanglingPolicy, IntentLog};
 use crate::catalog::{self, Catalog};
 use crate::feature::{self, Actor};
@@ -20,7 +20,9 @@ use std::collections::BTreeSet;
 
 /// Deletes a project, the roles of its members, and its gates of features.
 pub fn delete_project(env: &Env, id: u64) -> Result<(), StoreError> {
-    delete_project_of(env, &*catalog::read(env)?, id)
+    detach_project(env, &*catalog::read(env)?, id)?;
+    project::delete(env, id)?;
+    close_gates_of_deleted(env, [(Actor::Project(id), None)]).map(drop)
 }
 
 /// Deletes a group, everything below it, the roles of its members, its invitations, and its gates of features.
@@ -28,7 +30,9 @@ pub fn delete_group(env: &Env, id: u64) -> Result<(), StoreError> {
     let catalog = catalog::read(env)?;
     if catalog.namespace(id).is_none_or(|namespace| namespace.is_group()) {
         delete_below(env, &catalog, id)?;
-        delete_group_alone(env, &catalog, id)?;
+        detach_group(env, &catalog, id)?;
+        namespace::delete_group(env, id)?;
+        close_gates_of_deleted(env, [(Actor::Group(id), None)])?;
     }
     Ok(())
 }
@@ -57,12 +61,7 @@ pub fn close_gates_of_deleted(
     store::read_barrier(env, &Key::Features)?;
     let mut deleted_actors = BTreeSet::new();
     for (actor, incarnation) in actors {
-        let existence = match actor {
-            Actor::User(id) => user::existence(env, id),
-            Actor::Group(id) => namespace::existence(env, id),
-            Actor::Project(id) => project::existence(env, id),
-        };
-        let is_deleted = match existence {
+        let is_deleted = match existence(env, actor) {
             // Such an actor is not known to be deleted.
             Ok(Existence::Unknown) | Err(StoreError::Corrupt { .. }) => false,
             Ok(Existence::Deleted) => true,
@@ -202,18 +201,6 @@ fn delete_below(env: &Env, catalog: &Catalog, id: u64) -> Result<(), StoreError>
         }
     }
     below.iter().rev().try_for_each(|group| delete_group_in(env, catalog, *group, &parents))
-}
-
-fn delete_project_of(env: &Env, catalog: &Catalog, id: u64) -> Result<(), StoreError> {
-    detach_project(env, catalog, id)?;
-    project::delete(env, id)?;
-    close_gates_of_deleted(env, [(Actor::Project(id), None)]).map(drop)
-}
-
-fn delete_group_alone(env: &Env, catalog: &Catalog, id: u64) -> Result<(), StoreError> {
-    detach_group(env, catalog, id)?;
-    namespace::delete_group(env, id)?;
-    close_gates_of_deleted(env, [(Actor::Group(id), None)]).map(drop)
 }
 
 /// Deletes a project with its namespace, unless another writer has moved it elsewhere meanwhile.

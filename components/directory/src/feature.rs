@@ -3,7 +3,7 @@
 pub use crate::model::feature::{Actor, FeatureGates, FeatureState};
 
 use crate::save_error::{InvalidRecord, SaveError};
-use crate::store::{self, FeatureRecords, Key};
+use crate::store::{self, Key};
 use kit::Env;
 use kit::store::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,21 +33,17 @@ pub fn is_enabled_in(features: &Features, env: &Env, name: &str, actor: Option<A
 
 /// Every recorded feature, by name. 1 read; an instance decodes them once.
 pub fn all(env: &Env) -> Result<Rc<Features>, StoreError> {
-    let features = store::read_cached(env, &Key::Features, |records: FeatureRecords| {
-        records.into_iter().map(|(name, record)| (name, FeatureGates::from(record))).collect()
-    })?;
-    Ok(features.unwrap_or_default())
+    Ok(store::read_cached(env, &Key::Features, |features: Features| features)?.unwrap_or_default())
 }
 
 /// Changes the gates of a feature and returns them.
 pub fn save(env: &Env, name: &str, change: impl Fn(&mut FeatureGates)) -> Result<FeatureGates, SaveError> {
     let mut saved = FeatureGates::default();
-    store::try_update(env, &Key::Features, |current: Option<FeatureRecords>| {
+    store::try_update(env, &Key::Features, |current: Option<Features>| {
         let mut features = current.unwrap_or_default();
-        let mut gates = features.remove(name).map(FeatureGates::from).unwrap_or_default();
-        change(&mut gates);
+        let gates = features.entry(name.to_owned()).or_default();
+        change(gates);
         saved = gates.clone();
-        features.insert(name.to_owned(), gates.into());
         if serde_json::to_string(&features).map_or(0, |text| text.len()) > MAX_BYTES {
             return Err(SaveError::from(InvalidRecord::TooLarge { records: "features", limit: MAX_BYTES }));
         }
@@ -68,19 +64,16 @@ pub fn forget_actors(env: &Env, actors: &BTreeSet<Actor>) -> Result<(), StoreErr
     if !all(env)?.values().any(|gates| !gates.actors.is_disjoint(&actors)) {
         return Ok(());
     }
-    store::update(env, &Key::Features, |current: Option<FeatureRecords>| {
-        let features = current.unwrap_or_default().into_iter().map(|(name, record)| {
-            let mut gates = FeatureGates::from(record);
-            gates.actors.retain(|actor| !actors.contains(actor));
-            (name, gates.into())
-        });
-        features.collect()
+    store::update(env, &Key::Features, |current: Option<Features>| {
+        let mut features = current.unwrap_or_default();
+        features.values_mut().for_each(|gates| gates.actors.retain(|actor| !actors.contains(actor)));
+        features
     })
 }
 
 /// Deletes a feature.
 pub fn delete(env: &Env, name: &str) -> Result<(), StoreError> {
-    store::update(env, &Key::Features, |current: Option<FeatureRecords>| {
+    store::update(env, &Key::Features, |current: Option<Features>| {
         let mut features = current.unwrap_or_default();
         features.remove(name);
         features

@@ -89,7 +89,7 @@ fn every_record_is_written_as_it_was() {
             assert_eq!(serde_json::to_string(&record).unwrap(), golden(name), "{name}");
         }
     }
-    check::<store::UserRecord>(&["user", "deleted", "user-with-a-used-id"]);
+    check::<crate::user::User>(&["user", "deleted", "user-with-a-used-id"]);
     check::<store::TokenRecord>(&["personal-token", "group-deploy-token", "project-deploy-token", "job-token"]);
     check::<store::TokenRecord>(&["rotated-token", "token-with-a-used-id"]);
     check::<store::UserTokensRecord>(&["user-tokens"]);
@@ -101,7 +101,7 @@ fn every_record_is_written_as_it_was() {
     check::<store::PathRecord>(&["path-of-namespace", "path-of-project", "challenged-path", "path-of-a-used-id"]);
     check::<store::MembershipsRecord>(&["access"]);
     check::<DemoRecord>(&["demo"]);
-    check::<store::FeatureRecords>(&["features"]);
+    check::<crate::feature::Features>(&["features"]);
     check::<serde_json::Map<String, serde_json::Value>>(&["settings"]);
 }
 

@@ -56,7 +56,6 @@ pub mod access;
 pub mod caller;
 pub mod catalog;
 mod consistency;
-mod credential;
 pub mod default_branch;
 pub mod demo;
 pub mod dependents;

@@ -8,7 +8,7 @@
 //!
 //! An entry stays when its owner is deleted. The path is then free for the next record, and [`is_or_was_path`] is true.
 
-pub use crate::model::address::{Identifier, PathOwner, is_segment};
+pub use crate::model::namespace::{Identifier, PathOwner, is_segment};
 
 use crate::model::incarnation::Incarnation;
 use crate::save_error::{InvalidRecord, SaveError};
@@ -39,7 +39,7 @@ pub(crate) fn owner(
         return Ok(None);
     }
     let entry = store::read::<PathRecord>(env, &Key::path(parent_id, segment))?;
-    Ok(entry.map(|entry| (entry.owner(), entry.incarnation)))
+    Ok(entry.map(|entry| (entry.owner, entry.incarnation)))
 }
 
 /// Whether `segment` is or was the path of a record below the namespace `parent_id`, even a deleted one. An entry that
@@ -72,7 +72,7 @@ pub(crate) fn claim(
     for _ in 0..MAX_CHALLENGES {
         let entry = store::try_update(env, &key, |current: Option<PathRecord>| {
             let Some(entry) = current else { return Ok(claimed.clone()) };
-            let other = entry.owner();
+            let other = entry.owner;
             if other == owner {
                 return Ok(entry.unchallenged());
             }
@@ -94,7 +94,7 @@ pub(crate) fn claim(
             }
             entry => entry?,
         };
-        if entry.owner() == owner {
+        if entry.owner == owner {
             return Ok(());
         }
         has_challenged = true;
@@ -124,7 +124,7 @@ pub(crate) fn remove_ownerless(
         return Ok(false);
     }
     store::change(env, &key, |entry: &mut PathRecord| {
-        if entry.owner() == owner {
+        if entry.owner == owner {
             entry.challenge = Some(challenge.clone());
         }
     })?;
@@ -152,7 +152,7 @@ pub(crate) fn confirm(
     incarnation: &Incarnation,
 ) -> Result<(), SaveError> {
     store::try_update(env, &Key::path(parent_id, segment), |current: Option<PathRecord>| {
-        match current.map(|entry| entry.owner()) {
+        match current.map(|entry| entry.owner) {
             Some(other) if other != owner => {
                 Err(InvalidRecord::PathTaken { path: segment.to_owned(), by: other }.into())
             }

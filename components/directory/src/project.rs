@@ -7,11 +7,11 @@ pub use crate::model::project::{
 pub use crate::store::Existence;
 
 use crate::model::membership::Source;
-use crate::namespace;
+use crate::model::user::User;
 use crate::path::{self, Identifier, PathOwner};
 use crate::save_error::{InvalidRecord, SaveError};
-use crate::seal;
-use crate::store::{self, Incarnated as _, Key, ProjectRecord, UserRecord};
+use crate::store::{self, Incarnated as _, Key, ProjectRecord};
+use crate::{namespace, seal};
 use kit::Env;
 use kit::store::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,7 +82,8 @@ pub fn save(env: &Env, mut new: NewProject) -> Result<(), SaveError> {
     let sealed = |key: String| seal::seal(env, &analytics_key_context(id), &key);
     new.analytics.key = new.analytics.key.map(sealed).transpose()?;
     let accepted = job_token_incarnations(env, &new.job_tokens)?;
-    let creator = new.creator_id.map_or(Ok(Incarnation::default()), |creator| creator_incarnation(env, creator))?;
+    let creator = new.creator_id.map(|creator| store::existence::<User>(env, &Key::User(creator))).transpose()?;
+    let creator = creator.map(Existence::or_first).unwrap_or_default();
     let (key, record) = (Key::Project(id), ProjectRecord::from(new).accepting(accepted).created_by(creator));
     let put = store::put(env, &key, |before, incarnation| Ok(record.clone().of(incarnation, before)))?;
     // The namespace may have been deleted since the check. A later deletion finds the project
@@ -98,25 +99,15 @@ fn job_token_incarnations(env: &Env, accepted: &JobTokenScope) -> Result<BTreeMa
     let projects = accepted.projects.iter().map(|id| Source::Project(*id));
     let mut incarnations = BTreeMap::new();
     for source in projects.chain(accepted.groups.iter().map(|id| Source::Group(*id))) {
-        let existence = match source {
-            Source::Project(id) => existence(env, id)?,
-            Source::Group(id) => namespace::existence(env, id)?,
+        let incarnation = match source {
+            Source::Project(id) => existence(env, id)?.or_first(),
+            Source::Group(id) => namespace::existence(env, id)?.or_first(),
         };
-        if let Existence::Present(incarnation) = existence
-            && !incarnation.is_first()
-        {
+        if !incarnation.is_first() {
             incarnations.insert(source, incarnation);
         }
     }
     Ok(incarnations)
-}
-
-/// The incarnation of the user with this id; the first one without a user, who may be created later. 1 read.
-fn creator_incarnation(env: &Env, id: u64) -> Result<Incarnation, StoreError> {
-    Ok(match store::existence::<UserRecord>(env, &Key::User(id))? {
-        Existence::Present(incarnation) => incarnation,
-        Existence::Unknown | Existence::Deleted => Incarnation::default(),
-    })
 }
 
 /// Moves a project from one namespace to another. Refused if the path is taken there.

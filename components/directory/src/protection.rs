@@ -2,7 +2,7 @@
 //! of the service, with the fields of the reference service's package protection rules.
 
 use crate::glob;
-use crate::model::role::Role;
+use crate::model::membership::Role;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;

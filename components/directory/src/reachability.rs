@@ -3,18 +3,19 @@
 use crate::catalog::intent_log;
 use crate::catalog::manifest::{Intent, Part, Root, RowKey, blob, manifest};
 use crate::catalog::table::{MemberRow, NamespaceRow, ProjectRow, Row};
-use crate::consistency::{CheckedRecord, Comparison, TokenLists, gate_problems, missing, repair, token_lists};
+use crate::consistency::{self, CheckedRecord, Comparison, TokenLists, gate_problems, repair, token_lists};
 use crate::demo::DemoRecord;
 use crate::dependents::finish_interrupted;
+use crate::feature::Features;
 use crate::store::{self, Key};
 use crate::token::Fingerprint;
-use kit::Env;
+use crate::user::User;
 use kit::fsck::{self, CheckReport};
 use kit::gc::{self, GcReport, GcRequest};
 use kit::maintenance::Maintain;
 use kit::reachability::{GcSource, KeyLayout, Node, StepError, Tracer};
-use kit::root;
 use kit::store::StoreError;
+use kit::{Env, root};
 use serde::de::DeserializeOwned;
 
 const PREFIX: &str = "directory/v1/";
@@ -50,7 +51,7 @@ impl Maintain for DirectoryRoots<'_> {
         }
         finish_interrupted(env)?;
         let mut report = fsck::step(env, self, cursor)?;
-        missing::singletons(env)?.iter().for_each(|key| report.add_problem(key, MISSING_SINGLETON.to_owned()));
+        consistency::singletons(env)?.iter().for_each(|key| report.add_problem(key, MISSING_SINGLETON.to_owned()));
         Ok(report)
     }
 
@@ -181,7 +182,7 @@ impl DirectoryRoots<'_> {
             (None, Some(token)) => (Key::HIDDEN_TOKEN, self.token_lists.problem(self.env, &token).map(Vec::from_iter)),
             _ if *key == Key::Features.text() => (key, gate_problems(self.env)),
             _ if key.starts_with(Key::TOKEN_LISTS) => (key, token_lists::problems(self.env, key)),
-            _ => (key, missing::path_problem(self.env, key).map(Vec::from_iter)),
+            _ => (key, consistency::path_problem(self.env, key).map(Vec::from_iter)),
         };
         match problems {
             Ok(problems) => problems.iter().for_each(|problem| tracer.report(key, problem)),
@@ -196,7 +197,7 @@ impl DirectoryRoots<'_> {
         match name.split('/').next() {
             Some("access") => self.read::<store::MembershipsRecord>(key),
             Some("demo") => self.read::<DemoRecord>(key),
-            Some("features") => self.read::<store::FeatureRecords>(key),
+            Some("features") => self.read::<Features>(key),
             Some("namespace") => self.read::<store::NamespaceRecord>(key),
             Some("path") => self.read::<store::PathRecord>(key),
             Some("project") => self.read::<store::ProjectRecord>(key),
@@ -207,7 +208,7 @@ impl DirectoryRoots<'_> {
             }),
             Some("tokens") if name == "tokens/migration" => self.read::<store::TokenMigrationRecord>(key),
             Some("tokens") => self.read::<store::UserTokensRecord>(key),
-            Some("user") => self.read::<store::UserRecord>(key),
+            Some("user") => self.read::<User>(key),
             _ => Ok(false),
         }
     }

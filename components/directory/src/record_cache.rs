@@ -11,6 +11,7 @@ use crate::project::{self, Project, ProjectLookup};
 use crate::store::Key;
 use kit::Env;
 use kit::instance_cache::InstanceCache;
+use kit::lru::ByteLru;
 use kit::store::{CompareAndSwap, Store, StoreError};
 use lru::LruCache;
 use std::borrow::Borrow;
@@ -38,12 +39,8 @@ const CACHED_PREFIXES: [&str; 5] = ["user/", "access/", "namespace/", "project/"
 pub fn attach(env: &Env) -> Result<Env, StoreError> {
     // Without a catalog no import has written the records, and their changes are not visible in a root.
     let Some(root) = env.store.get(&Key::Catalog.text())? else { return Ok(env.clone()) };
-    let known = env.instance_cache.get::<Records>().filter(|known| known.root == root);
-    let records = known.unwrap_or_else(|| {
-        let records = Rc::new(Records { root, cached: RefCell::default(), derived: InstanceCache::default() });
-        env.instance_cache.put(records.clone());
-        records
-    });
+    let make = || Records { root: root.clone(), cached: ByteLru::new(CAPACITY), derived: InstanceCache::default() };
+    let records = env.instance_cache.get_current_or_insert_with(|known: &Records| known.root == root, make);
     let present = env.store.clone();
     let store = CachedStore { inner: present.clone(), records: records.clone(), is_outdated: Cell::new(false) };
     let snapshot = Snapshot { records, present };
@@ -70,11 +67,7 @@ impl<K: Hash + Eq + 'static, V: 'static> Derived<K, V> {
     /// The values derived from the records that the request reads; `None` without [`attach`] or without a catalog.
     pub fn of(env: &Env) -> Option<Rc<Self>> {
         let Snapshot { records, .. } = env.snapshot.as_ref()?.downcast_ref()?;
-        Some(records.derived.get().unwrap_or_else(|| {
-            let empty = Rc::new(Derived(RefCell::new(LruCache::new(MAX_DERIVED))));
-            records.derived.put(empty.clone());
-            empty
-        }))
+        Some(records.derived.get_or_insert_with(|| Derived(RefCell::new(LruCache::new(MAX_DERIVED)))))
     }
 
     pub fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Rc<V>>
@@ -119,36 +112,10 @@ struct Snapshot {
 /// The records that were read while the root had this value.
 struct Records {
     root: Vec<u8>,
-    cached: RefCell<RecordLru>,
+    /// `None` for an absent key.
+    cached: ByteLru<String, Option<Vec<u8>>>,
     /// The values of each type of [`Derived`].
     derived: InstanceCache,
-}
-
-/// The cached records. The least recently used records are evicted beyond [`CAPACITY`].
-struct RecordLru {
-    bytes: usize,
-    /// `None` if the key is absent.
-    values: LruCache<String, Option<Vec<u8>>>,
-}
-
-impl Default for RecordLru {
-    fn default() -> Self {
-        RecordLru { bytes: 0, values: LruCache::unbounded() }
-    }
-}
-
-impl RecordLru {
-    fn put(&mut self, key: &str, value: Option<Vec<u8>>) {
-        let size = |key: &str, value: &Option<Vec<u8>>| key.len() + value.as_ref().map_or(0, Vec::len) + OVERHEAD;
-        self.bytes += size(key, &value);
-        if let Some((replaced, value)) = self.values.push(key.to_owned(), value) {
-            self.bytes -= size(&replaced, &value);
-        }
-        while self.bytes > CAPACITY {
-            let Some((oldest, value)) = self.values.pop_lru() else { break };
-            self.bytes -= size(&oldest, &value);
-        }
-    }
 }
 
 /// A store that reads cached records from the cache.
@@ -172,11 +139,12 @@ impl Store for CachedStore {
             Some(below) if CACHED_PREFIXES.iter().any(|prefix| below.starts_with(prefix)) => {}
             _ => return self.inner.get(key),
         }
-        if let Some(known) = self.records.cached.borrow_mut().values.get(key) {
-            return Ok(known.clone());
+        if let Some(known) = self.records.cached.get(key) {
+            return Ok(known);
         }
         let value = self.inner.get(key)?;
-        self.records.cached.borrow_mut().put(key, value.clone());
+        let size = key.len() + value.as_ref().map_or(0, Vec::len) + OVERHEAD;
+        self.records.cached.put(key.to_owned(), size, value.clone());
         Ok(value)
     }
 
@@ -337,19 +305,5 @@ mod tests {
         assert_eq!(name(&env), "bob");
         user::save(&env, new_user(3, "rob")).unwrap();
         assert_eq!(name(&env), "rob");
-    }
-
-    #[test]
-    fn cached_records_have_a_bounded_size() {
-        let mut cached = RecordLru::default();
-        for n in 0..200_000 {
-            cached.put(&format!("directory/v1/path/0/{n}"), None);
-        }
-        assert!(cached.bytes <= CAPACITY && cached.values.len() < CAPACITY / OVERHEAD, "{}", cached.values.len());
-        for _ in 0..100 {
-            cached.put("directory/v1/user/1", Some(vec![0; 1024]));
-        }
-        let sum: usize = cached.values.iter().map(|(k, v)| k.len() + v.as_ref().map_or(0, Vec::len) + OVERHEAD).sum();
-        assert_eq!(cached.bytes, sum);
     }
 }

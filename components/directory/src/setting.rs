@@ -1,6 +1,6 @@
 //! The settings of the whole service.
 
-use crate::model::role::Role;
+use crate::model::membership::Role;
 use crate::save_error::{InvalidRecord, SaveError};
 use crate::seal;
 use crate::store::{self, Key};

@@ -4,25 +4,20 @@
 //! every working token is visible to its owner. An entry is no token of the user if the token has no record, or belongs
 //! to another user.
 
-mod damaged;
-mod former;
 mod issued;
 mod last_use;
 mod list;
-mod lookup;
-mod rotation;
-mod user_tokens;
 
 pub use crate::model::token::{Fingerprint, PERSONAL_SCOPES, PersonalToken, Subject, Token, TokenId};
-pub(crate) use damaged::{Damage, Repair, damaged, delete_unreadable, repair};
-pub(crate) use former::delete_of_former;
 pub(crate) use issued::{IssuedToken, find_issued, owner_incarnation};
+pub use issued::{find, revoke};
 pub(crate) use last_use::last_use;
 pub use last_use::{LAST_USE_MINUTES, record_use, with_last_use};
-pub use list::{MAX_TOKENS, NewPersonalToken, by_fingerprint, by_id, create};
-pub use lookup::{find, revoke};
-pub use rotation::{Rotation, revoke_successors, rotate};
-pub use user_tokens::{PersonalTokens, UserTokens, of_user};
+pub(crate) use list::{Damage, Repair, damaged, delete_of_former, delete_unreadable, repair};
+pub use list::{
+    MAX_TOKENS, NewPersonalToken, PersonalTokens, Rotation, UserTokens, by_fingerprint, by_id, create, of_user,
+    revoke_successors, rotate,
+};
 
 use crate::store::{self, Key, TokenRecord};
 use kit::Env;

@@ -2,11 +2,12 @@
 
 pub use crate::model::user::{NewUser, User, UserKey, UserState};
 
+use crate::model::incarnation::Incarnation;
 use crate::namespace::{self, NamespaceKind};
 use crate::path::Identifier;
 use crate::record_cache::Derived;
 use crate::save_error::SaveError;
-use crate::store::{self, Existence, Key, MembershipsRecord, NamespaceRecord, UserRecord};
+use crate::store::{self, Existence, Incarnated, Key, MembershipsRecord, NamespaceRecord};
 use kit::Env;
 use kit::store::StoreError;
 use std::rc::Rc;
@@ -15,9 +16,15 @@ use std::rc::Rc;
 /// the user's id, far above the ids that forges assign.
 const FIRST_PERSONAL_NAMESPACE: u64 = 4_000_000_000;
 
+impl Incarnated for User {
+    fn incarnation(&self) -> &Incarnation {
+        &self.incarnation
+    }
+}
+
 /// The user with this id. 1 read.
 pub fn by_id(env: &Env, id: u64) -> Result<Option<User>, StoreError> {
-    Ok(store::read::<UserRecord>(env, &Key::User(id))?.map(|record| record.into_user(id)))
+    Ok(store::read::<User>(env, &Key::User(id))?.map(|user| User { id, ..user }))
 }
 
 /// This user; `None` after a deletion, even if another user has the id now. 1 read.
@@ -37,10 +44,7 @@ pub fn is_deleted(env: &Env, key: &UserKey) -> Result<bool, StoreError> {
 
 /// The key of the present user with this id. Without one, the key of the first user, who may be created later. 1 read.
 pub fn key_of(env: &Env, id: u64) -> Result<UserKey, StoreError> {
-    Ok(match existence(env, id)? {
-        Existence::Present(incarnation) => UserKey { id, incarnation },
-        Existence::Unknown | Existence::Deleted => UserKey::first(id),
-    })
+    Ok(UserKey { id, incarnation: existence(env, id)?.or_first() })
 }
 
 /// Like [`by_id`]; an instance decodes the user once.
@@ -49,7 +53,7 @@ pub(crate) fn shared_by_id(env: &Env, id: u64) -> Result<Option<Rc<User>>, Store
     if let Some(user) = known.as_ref().and_then(|known| known.get(&id)) {
         return Ok(Some(user));
     }
-    let user = store::read_cached(env, &Key::User(id), |record: UserRecord| record.into_user(id))?;
+    let user = store::read_cached(env, &Key::User(id), |user: User| User { id, ..user })?;
     if let (Some(known), Some(user)) = (known, &user) {
         known.put(id, user.clone());
     }
@@ -58,7 +62,7 @@ pub(crate) fn shared_by_id(env: &Env, id: u64) -> Result<Option<Rc<User>>, Store
 
 /// Whether a user with this id exists or existed. 1 read.
 pub(crate) fn existence(env: &Env, id: u64) -> Result<Existence, StoreError> {
-    store::existence::<UserRecord>(env, &Key::User(id))
+    store::existence::<User>(env, &Key::User(id))
 }
 
 /// The user with this name, in any letter case. 3 reads.
@@ -113,7 +117,7 @@ pub(crate) fn save_with(
         bot: new.bot,
         namespace_id,
     };
-    store::put(env, &key, |_, incarnation| Ok(UserRecord::from(&user(incarnation)))).map(drop)
+    store::put(env, &key, |_, incarnation| Ok(user(incarnation))).map(drop)
 }
 
 /// The personal namespace of a user without a recorded namespace id.
@@ -129,5 +133,5 @@ pub(crate) fn delete(env: &Env, id: u64) -> Result<(), StoreError> {
         namespace::delete_personal(env, user.namespace_id, id)?;
     }
     store::write::<MembershipsRecord>(env, &Key::Memberships(id), None)?;
-    store::write::<UserRecord>(env, &Key::User(id), None)
+    store::write::<User>(env, &Key::User(id), None)
 }

@@ -17,9 +17,7 @@
 //! the operator's group and the memberships. An instance caches the rendered list.
 
 pub mod api;
-pub mod definition;
 #[cfg(target_family = "wasm")]
 mod entry;
-pub mod import;
 pub mod route;
 pub mod store;

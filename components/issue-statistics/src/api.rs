@@ -1,29 +1,25 @@
 //! The endpoints.
 
-mod user_resolver;
-
-use crate::authorization::{self, Decision, SEARCH_RATE_LIMIT, Target};
 use crate::count::{self, CostExceeded, CountError, Counts};
-use crate::filter;
-use crate::import;
-use crate::parameters;
+use crate::filter::{self, UserResolver};
 use crate::query_cost::{DEFAULT_MAX_COST, MAX_COST, QueryCost};
 use crate::route::{self, Level, Route};
 use crate::store::IndexStore;
-use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller, INVALID_TOKENS};
+use crate::visibility::{self, Decision, SEARCH_RATE_LIMIT, Target};
+use crate::{import, parameters};
+use directory::caller::{self, BOOTSTRAP_ADMIN_TOKEN, Caller, INVALID_TOKENS};
 use directory::catalog::{self, Catalog};
+use directory::member::Source;
 use directory::reauthorization::{self, AdminRequest};
 use directory::redirect::Redirect;
-use directory::setting;
 use directory::token::LAST_USE_MINUTES;
+use directory::user::{self, UserKey};
+use directory::{access, namespace, setting};
 use kit::env::EXTERNAL_URL;
-use kit::maintenance;
-use kit::ndjson;
 use kit::store::StoreError;
-use kit::{Env, Error, Request, Response};
+use kit::{Env, Error, Request, Response, maintenance, ndjson};
 use serde_json::json;
 use std::rc::Rc;
-use user_resolver::DirectoryUsers;
 
 /// The variables that this component reads.
 pub const VARIABLES: &[&str] =
@@ -39,26 +35,19 @@ pub async fn handle(env: Env, request: Request) -> Response {
 
 async fn answer(env: &Env, mut request: Request) -> Result<Response, Error> {
     match route::parse(&request.method, &request.path)? {
-        Route::Import => import_issues(env, &authenticate(env, &request)?, request).await,
+        Route::Import => import_issues(env, &caller::api_user(env, &request)?, request).await,
         Route::Maintain(task) => {
             let limit = maintenance::MAX_BODY;
-            let (env, caller) = reauthorization::with_body(env, &mut request, limit, authenticate).await?;
+            let (env, caller) = reauthorization::with_body(env, &mut request, limit, caller::api_user).await?;
             maintenance::answer(&env, request, caller.is_admin(), task, &IndexStore::new(&env)).await
         }
         Route::Count(level) => {
             // Read before the caller, whose access is cached for a catalog revision. This revision must not be later
             // than the records of the caller.
             let catalog = catalog::read(env)?;
-            count_issues(env, catalog, &authenticate(env, &request)?, &level, &request)
+            count_issues(env, catalog, &caller::api_user(env, &request)?, &level, &request)
         }
     }
-}
-
-fn authenticate(env: &Env, request: &Request) -> Result<Caller, Error> {
-    let caller = caller::authenticate(env, request, AcceptedTokens::Api)?;
-    caller.user_or_401()?;
-    caller.require_scope(caller::api_scopes(&request.method))?;
-    Ok(caller)
 }
 
 async fn import_issues(env: &Env, caller: &Caller, mut request: Request) -> Result<Response, Error> {
@@ -83,7 +72,7 @@ fn count_issues(
     let parameters = parameters::read(&request.params(), level, license)?;
     let store = IndexStore::new(env);
     let is_search = !parameters.search.is_empty();
-    let authorized = match authorization::authorize(env, &store, catalog, caller, level, is_search)? {
+    let authorized = match visibility::authorize(env, &store, catalog, caller, level, is_search)? {
         Decision::Authorized(authorized) => authorized,
         Decision::Moved(project) => {
             let base_url = env.external_url(request);
@@ -134,6 +123,50 @@ fn cost_exceeded(exceeded: &CostExceeded) -> Error {
 
 fn to_json(Counts { all, opened }: Counts) -> serde_json::Value {
     json!({"statistics": {"counts": {"all": all, "closed": all - opened, "opened": opened}}})
+}
+
+/// A handle stands for at most 100 members of a group, as in the reference service.
+const MAX_MEMBERS: usize = 100;
+
+pub struct DirectoryUsers<'a> {
+    pub env: &'a Env,
+    pub caller: &'a Caller,
+    pub catalog: &'a Catalog,
+}
+
+impl DirectoryUsers<'_> {
+    fn with_username(&self, name: &str) -> Result<Vec<UserKey>, StoreError> {
+        Ok(user::by_username(self.env, name)?.map(|user| user.key()).into_iter().collect())
+    }
+}
+
+impl UserResolver for DirectoryUsers<'_> {
+    type Error = StoreError;
+
+    fn user(&self, id: u64) -> Result<UserKey, StoreError> {
+        user::key_of(self.env, id)
+    }
+
+    fn users(&self, name: &str) -> Result<Vec<UserKey>, StoreError> {
+        let Some(handle) = name.strip_prefix('@') else {
+            return self.with_username(name);
+        };
+        match namespace::find_group(self.env, handle)? {
+            Some(group) if access::may_read_group(self.env, self.caller, &group)? => {
+                let mut ids = Vec::new();
+                self.catalog.members(self.env, &[Source::Group(group.id)], |member| {
+                    if member.is_current(self.env.now) {
+                        ids.push(member.user_id);
+                    }
+                })?;
+                ids.sort_unstable();
+                ids.truncate(MAX_MEMBERS);
+                ids.into_iter().map(|id| user::key_of(self.env, id)).collect()
+            }
+            // A username may begin with `@`, too.
+            _ => self.with_username(handle),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -6,11 +6,10 @@ use crate::facet::Facet;
 use crate::manifest::SegmentInfo;
 use crate::query_cost::QueryCost;
 use crate::segment::builder::SegmentBuilder;
-use crate::segment::{FIELDS, consistency, substring_search};
-use crate::serde_base64;
+use crate::segment::{FIELDS, consistency, phrase_search};
 use crate::store::IndexStore;
 use crate::text::Analyzer;
-use crate::{index_writer, issue, visibility};
+use crate::{index_writer, issue, serde_base64, visibility};
 use kit::store::Store as _;
 use kit::testing::{MemoryStore, env};
 use serde::{Deserialize, Serialize};
@@ -87,7 +86,8 @@ fn golden_indexes_are_read() {
         assert_eq!(with_facet(Facet::Project(7)), [0, 1]);
         assert_eq!(with_facet(Facet::Hidden), [2]);
         let containing = |text: &str| {
-            let documents = substring_search::documents(&segment, text, &FIELDS, &QueryCost::unlimited()).unwrap();
+            let documents =
+                phrase_search::substring_documents(&segment, text, &FIELDS, &QueryCost::unlimited()).unwrap();
             documents.iter().collect::<Vec<u32>>()
         };
         let found = (containing("login"), containing("the  upgrade\nal"), containing("as"));
@@ -127,7 +127,8 @@ fn segments_of_both_formats_are_beside_one_another() {
     let containing = |text: &str| -> u64 {
         let of_segment = |info: &SegmentInfo| {
             let segment = store.segment(info).unwrap();
-            let mut found = substring_search::documents(&segment, text, &FIELDS, &QueryCost::unlimited()).unwrap();
+            let mut found =
+                phrase_search::substring_documents(&segment, text, &FIELDS, &QueryCost::unlimited()).unwrap();
             if let Some(tombstones) = &info.tombstones {
                 found -= &*store.tombstones(tombstones).unwrap();
             }

@@ -1,13 +1,14 @@
 //! A line of an import: an issue in the form of the reference service. Unknown fields are ignored.
 
-mod facets;
-mod json_text;
-
-use json_text::{JsonText, LabelName};
+use crate::facet::{self, Facet, FacetUser, IterationDates, MilestoneDates, MilestoneOwner, ProjectKey};
 use kit::Timestamp;
-use serde::Deserialize;
+use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Deref;
+use thiserror::Error;
 
 /// The change that a line makes.
 #[derive(Debug)]
@@ -47,35 +48,25 @@ impl Issue<'_> {
 }
 
 /// The reason why a line is refused. The text is part of the import report.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Error)]
 pub enum IssueError {
+    #[error("the line is not a JSON object")]
     NotAnObject,
+    #[error("{0}")]
     Json(String),
+    #[error("kind `{0}` is not issue")]
     Kind(String),
+    #[error("{0} is missing")]
     Missing(&'static str),
-    Value {
-        field: &'static str,
-        value: String,
-    },
+    #[error("{field} cannot be `{value}`")]
+    Value { field: &'static str, value: String },
     /// A list with more than [`MAX_VALUES`].
+    #[error("{0} has more than {max} values", max = MAX_VALUES)]
     TooMany(&'static str),
 }
 
 /// The most labels, assignees or reactions of an issue. Each takes about 100 bytes of memory in a batch.
 const MAX_VALUES: usize = 10_000;
-
-impl std::fmt::Display for IssueError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            IssueError::NotAnObject => f.write_str("the line is not a JSON object"),
-            IssueError::Json(error) => f.write_str(error),
-            IssueError::Kind(kind) => write!(f, "kind `{kind}` is not issue"),
-            IssueError::Missing(field) => write!(f, "{field} is missing"),
-            IssueError::Value { field, value } => write!(f, "{field} cannot be `{value}`"),
-            IssueError::TooMany(field) => write!(f, "{field} has more than {MAX_VALUES} values"),
-        }
-    }
-}
 
 impl From<serde_json::Error> for IssueError {
     fn from(error: serde_json::Error) -> Self {
@@ -114,9 +105,7 @@ struct IssueRecord<'a> {
     assignees: Option<Vec<User<'a>>>,
     #[serde(borrow, default)]
     assignee: Option<User<'a>>,
-    #[serde(default)]
     confidential: Option<bool>,
-    #[serde(default)]
     hidden: Option<bool>,
     #[serde(borrow, default)]
     issue_type: Option<JsonText<'a>>,
@@ -256,6 +245,162 @@ fn check_date(field: &'static str, text: Option<&str>) -> Result<(), IssueError>
     match text {
         Some(text) if text.len() != 10 || Timestamp::parse(text).is_none() => Err(invalid(field, text)),
         _ => Ok(()),
+    }
+}
+
+impl Issue<'_> {
+    /// Calls `each` for every facet of this issue. A facet may repeat.
+    pub fn facets(&self, mut each: impl FnMut(Facet)) {
+        let record = &self.record;
+        let project_id = self.project_id();
+        each(ProjectKey { id: project_id, incarnation: self.project_incarnation.as_deref() }.facet());
+        if record.state.as_deref() != Some("closed") {
+            each(Facet::Opened);
+        }
+        if record.confidential == Some(true) {
+            each(Facet::Confidential);
+        }
+        let is_banned = |user: &User| user.state.as_deref() == Some("banned");
+        if record.hidden == Some(true) || record.author.as_ref().is_some_and(is_banned) {
+            each(Facet::Hidden);
+        }
+        if let Some(author) = record.author.as_ref().map(|author| author.id).or(record.author_id) {
+            each(self.user(author).author());
+        }
+        // The API returns both fields. The list is the newer one.
+        match &record.assignees {
+            Some(assignees) => self.assignee_facets(assignees, &mut each),
+            None => self.assignee_facets(record.assignee.as_slice(), &mut each),
+        }
+        for label in record.labels.iter().flatten() {
+            each(Facet::Label(&label.0));
+            each(Facet::HasLabel);
+        }
+        if let Some(iid) = record.iid {
+            each(Facet::Iid(iid));
+        }
+        if let Some(epic) = record.epic.as_ref().map(|epic| epic.id).or(record.epic_id) {
+            each(Facet::Epic(epic));
+            each(Facet::HasEpic);
+        }
+        if let Some(weight) = record.weight {
+            each(Facet::Weight(weight));
+            each(Facet::HasWeight);
+        }
+        if let Some(status) = record.health_status.as_deref() {
+            each(Facet::Health(&status.to_ascii_lowercase()));
+            each(Facet::HasHealth);
+        }
+        for reaction in record.reactions.iter().flatten() {
+            let user = self.user(reaction.user.id);
+            each(user.reaction(&reaction.name));
+            each(user.any_reaction());
+        }
+        self.milestone_facets(project_id, &mut each);
+        self.iteration_facets(&mut each);
+    }
+
+    fn user(&self, id: u64) -> FacetUser<'_> {
+        FacetUser { id, incarnation: self.reused_id_users.get(&id).map(String::as_str) }
+    }
+
+    fn assignee_facets(&self, users: &[User], each: &mut impl FnMut(Facet)) {
+        for user in users {
+            each(self.user(user.id).assignee());
+            each(Facet::HasAssignee);
+        }
+    }
+
+    fn milestone_facets(&self, project_id: u64, each: &mut impl FnMut(Facet)) {
+        let Some(milestone) = &self.record.milestone else { return };
+        each(Facet::Milestone(&milestone.title));
+        each(Facet::HasMilestone);
+        if milestone.start_date.is_none() && milestone.due_date.is_none() {
+            return;
+        }
+        let owner = match (milestone.group_id, milestone.project_id) {
+            (Some(id), _) => MilestoneOwner::Group(id),
+            (None, id) => MilestoneOwner::Project(id.unwrap_or(project_id)),
+        };
+        each(Facet::MilestoneDates(&MilestoneDates {
+            owner,
+            id: milestone.id,
+            title: facet::short_title(&milestone.title),
+            active: milestone.state.as_deref() != Some("closed"),
+            start: milestone.start_date.as_deref().map(str::to_owned),
+            due: milestone.due_date.as_deref().map(str::to_owned),
+        }));
+    }
+
+    fn iteration_facets(&self, each: &mut impl FnMut(Facet)) {
+        let Some(iteration) = &self.record.iteration else { return };
+        each(Facet::Iteration(iteration.id));
+        each(Facet::HasIteration);
+        if let Some(title) = iteration.title.as_deref() {
+            each(Facet::IterationTitle(title));
+        }
+        if let (Some(start), Some(due)) = (iteration.start_date.as_deref(), iteration.due_date.as_deref()) {
+            each(Facet::IterationDates(&IterationDates { id: iteration.id, start: start.into(), due: due.into() }));
+        }
+    }
+}
+
+/// A text. A plain `Cow` inside an `Option` would always be copied by serde.
+#[derive(Debug)]
+pub struct JsonText<'a>(pub Cow<'a, str>);
+
+impl Deref for JsonText<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for JsonText<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(TextVisitor { accepts_object: false }).map(JsonText)
+    }
+}
+
+/// The name of a label: a text, or an object with a name.
+#[derive(Debug)]
+pub struct LabelName<'a>(pub Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for LabelName<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextVisitor { accepts_object: true }).map(LabelName)
+    }
+}
+
+struct TextVisitor {
+    accepts_object: bool,
+}
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.accepts_object { "a name, or an object with a name" } else { "a text" })
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(text))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(text.to_owned()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut name = None;
+        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+            match &*key {
+                "name" | "title" => name = Some(map.next_value::<Cow<'de, str>>()?),
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        name.ok_or_else(|| A::Error::missing_field("name"))
     }
 }
 

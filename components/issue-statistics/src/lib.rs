@@ -38,9 +38,6 @@
 //! ([`segment::consistency`]).
 
 pub mod api;
-mod authorization;
-mod cache;
-mod checksum;
 mod count;
 #[cfg(target_family = "wasm")]
 mod entry;
@@ -53,8 +50,6 @@ mod import;
 mod index_writer;
 mod issue;
 mod manifest;
-mod merge_policy;
-mod milestone;
 mod parameters;
 mod query_cost;
 mod route;

@@ -1,12 +1,8 @@
 //! The query parameters of the three count endpoints: names, forms and error texts.
 
-mod search_text;
-mod value_filter;
-
-pub use value_filter::{MilestoneFilter, ValueFilter};
-
 use crate::route::Level;
 use crate::segment::Field;
+use crate::text;
 use directory::setting::License;
 use kit::params::{Params, Validation};
 use kit::{Error, Timestamp};
@@ -89,14 +85,14 @@ pub fn read(params: &Params, level: &Level, license: License) -> Result<Paramete
     let parameters = Parameters {
         include: filters(params, &checks, "", licensed),
         scope: scope(&checks, level),
-        search: params.text("search").map(search_text::substrings).unwrap_or_default(),
+        search: params.text("search").map(substrings).unwrap_or_default(),
         fields: fields(params.text("in")),
         reaction: params.text("my_reaction_emoji").map(ValueFilter::text),
         confidential: checks.boolean("confidential"),
         created: TimeRange { from: checks.datetime("created_after"), to: checks.datetime("created_before") },
         updated: TimeRange { from: checks.datetime("updated_after"), to: checks.datetime("updated_before") },
-        epic: licensed.then(|| value_filter::number(params, &checks, "epic_id", "")).flatten(),
-        health: (license >= License::Ultimate).then(|| value_filter::health(params, &checks)).flatten(),
+        epic: licensed.then(|| number(params, &checks, "epic_id", "")).flatten(),
+        health: (license >= License::Ultimate).then(|| health(params, &checks)).flatten(),
         exclude: excluded(params, &checks, licensed),
     };
     checks.finish()?;
@@ -124,7 +120,7 @@ fn check_forms(params: &Params, checks: &Validation, outer: &str, scalars: &[&st
     };
     let scalars = scalars.iter().filter(|name| has_other_form(name, false));
     for name in scalars.chain(lists.iter().filter(|name| has_other_form(name, true))) {
-        checks.reject(format!("{} is invalid", value_filter::full_name(outer, name)));
+        checks.reject(format!("{} is invalid", full_name(outer, name)));
     }
 }
 
@@ -169,7 +165,7 @@ fn excluded(params: &Params, checks: &Validation, licensed: bool) -> NegatableFi
 fn filters(params: &Params, checks: &Validation, outer: &str, licensed: bool) -> NegatableFilters {
     let check_exclusive = |names: [&str; 2]| {
         if names.iter().all(|name| params.has(name)) {
-            let names = names.map(|name| value_filter::full_name(outer, name));
+            let names = names.map(|name| full_name(outer, name));
             checks.reject(format!("{} are mutually exclusive", names.join(", ")));
         }
     };
@@ -187,26 +183,26 @@ fn filters(params: &Params, checks: &Validation, outer: &str, licensed: bool) ->
         |name: &str| -> Vec<String> { params.list(name).unwrap_or_default().into_iter().map(str::to_owned).collect() };
     let filters = NegatableFilters {
         labels: texts("labels"),
-        milestone: value_filter::milestone(params, checks, outer),
+        milestone: milestone(params, checks, outer),
         iids: params.list("iids").filter(|list| !list.is_empty()).map(|list| {
             // No issue has the iid 0.
             list.into_iter().map(|iid| iid.parse().unwrap_or(0)).collect()
         }),
-        author: value_filter::integer(params, checks, "author_id", outer)
+        author: integer(params, checks, "author_id", outer)
             .map(UserSelector::Id)
             .or_else(|| params.text("author_username").map(|name| UserSelector::Name(name.to_owned()))),
         assignee_id: match outer {
-            "" => value_filter::number(params, checks, "assignee_id", outer),
+            "" => number(params, checks, "assignee_id", outer),
             // `not[assignee_id]` takes no wildcards.
-            _ => value_filter::integer(params, checks, "assignee_id", outer).map(ValueFilter::Is),
+            _ => integer(params, checks, "assignee_id", outer).map(ValueFilter::Is),
         },
         assignees: texts("assignee_username"),
-        weight: licensed.then(|| value_filter::number(params, checks, "weight", outer)).flatten(),
-        iteration: licensed.then(|| value_filter::iteration(params, checks, outer)).flatten(),
+        weight: licensed.then(|| number(params, checks, "weight", outer)).flatten(),
+        iteration: licensed.then(|| iteration(params, checks, outer)).flatten(),
         iteration_title: params.text("iteration_title").filter(|_| licensed).map(str::to_owned),
     };
     if !licensed && filters.assignees.len() > 1 {
-        let name = value_filter::full_name(outer, "assignee_username");
+        let name = full_name(outer, "assignee_username");
         let (found, given) = (filters.assignees.len(), filters.assignees.join(", "));
         checks.reject(format!("{name} allows one value, but found {found}: {given}"));
     }
@@ -219,5 +215,184 @@ fn filters(params: &Params, checks: &Validation, outer: &str, licensed: bool) ->
     filters
 }
 
+/// The folded texts that an issue must contain. White space separates them. A text in double quotes may contain white
+/// space. The quotes must be at the ends of `search` or beside white space. White space at the ends of a text is
+/// ignored.
+pub fn substrings(search: &str) -> Vec<String> {
+    let mut substrings = Vec::new();
+    let mut rest = search.trim_start();
+    while !rest.is_empty() {
+        let (substring, after) =
+            quoted(rest).unwrap_or_else(|| rest.split_once(char::is_whitespace).unwrap_or((rest, "")));
+        let substring = substring.trim();
+        if !substring.is_empty() {
+            substrings.push(text::folded(substring));
+        }
+        rest = after.trim_start();
+    }
+    substrings.sort();
+    substrings.dedup();
+    substrings
+}
+
+/// The quoted text at the beginning of `text`, and the remaining text.
+fn quoted(text: &str) -> Option<(&str, &str)> {
+    let (inside, after) = text.strip_prefix('"')?.split_once('"')?;
+    let is_quoted = !inside.is_empty() && (after.is_empty() || after.starts_with(char::is_whitespace));
+    is_quoted.then_some((inside, after))
+}
+
+/// A filter by one value, or by the presence of a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ValueFilter<T> {
+    None,
+    Any,
+    /// For iterations only: the current iteration.
+    Current,
+    Is(T),
+}
+
+impl ValueFilter<String> {
+    /// The wildcards `none` and `any` in any letter case, or a value.
+    pub fn text(text: &str) -> Self {
+        match parse_wildcard(text) {
+            Some(Wildcard::None) => ValueFilter::None,
+            Some(Wildcard::Any) => ValueFilter::Any,
+            None => ValueFilter::Is(text.to_owned()),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MilestoneFilter {
+    None,
+    Any,
+    Upcoming,
+    Started,
+    Title(String),
+}
+
+enum Wildcard {
+    None,
+    Any,
+}
+
+fn parse_wildcard(text: &str) -> Option<Wildcard> {
+    match text {
+        text if text.eq_ignore_ascii_case("none") => Some(Wildcard::None),
+        text if text.eq_ignore_ascii_case("any") => Some(Wildcard::Any),
+        _ => None,
+    }
+}
+
+/// `name`, or `outer[name]`.
+pub fn full_name(outer: &str, name: &str) -> String {
+    if outer.is_empty() { name.to_owned() } else { format!("{outer}[{name}]") }
+}
+
+pub fn integer(params: &Params, checks: &Validation, name: &str, outer: &str) -> Option<i64> {
+    let number = params.text(name)?.trim().parse().ok();
+    if number.is_none() {
+        checks.reject(format!("{} is invalid", full_name(outer, name)));
+    }
+    number
+}
+
+/// An integer, `none` or `any`.
+pub fn number(params: &Params, checks: &Validation, name: &str, outer: &str) -> Option<ValueFilter<i64>> {
+    let text = params.text(name)?.trim();
+    match parse_wildcard(text) {
+        Some(Wildcard::None) => return Some(ValueFilter::None),
+        Some(Wildcard::Any) => return Some(ValueFilter::Any),
+        None => {}
+    }
+    let number = text.parse().ok().map(ValueFilter::Is);
+    if number.is_none() {
+        let name = full_name(outer, name);
+        checks.reject(format!("{name} should be an integer, none, or any, however got {text}"));
+    }
+    number
+}
+
+/// An integer, `none`, `any` or `current`.
+pub fn iteration(params: &Params, checks: &Validation, outer: &str) -> Option<ValueFilter<i64>> {
+    match params.text("iteration_id") {
+        Some(text) if text.trim().eq_ignore_ascii_case("current") => Some(ValueFilter::Current),
+        _ => number(params, checks, "iteration_id", outer),
+    }
+}
+
+const HEALTH: [&str; 3] = ["on_track", "needs_attention", "at_risk"];
+
+pub fn health(params: &Params, checks: &Validation) -> Option<ValueFilter<String>> {
+    match ValueFilter::text(&params.text("health_status")?.to_ascii_lowercase()) {
+        ValueFilter::Is(status) if !HEALTH.contains(&status.as_str()) => {
+            checks.reject("health_status does not have a valid value");
+            None
+        }
+        filter => Some(filter),
+    }
+}
+
+/// A wildcard in `milestone_id`, or a title or wildcard in `milestone`.
+pub fn milestone(params: &Params, checks: &Validation, outer: &str) -> Option<MilestoneFilter> {
+    let by_id = params.text("milestone_id").and_then(|text| {
+        let filter = match text {
+            "None" => Some(MilestoneFilter::None),
+            "Any" => Some(MilestoneFilter::Any),
+            "Upcoming" => Some(MilestoneFilter::Upcoming),
+            "Started" => Some(MilestoneFilter::Started),
+            _ => None,
+        };
+        if filter.is_none() {
+            checks.reject(format!("{} does not have a valid value", full_name(outer, "milestone_id")));
+        }
+        filter
+    });
+    let by_title = || params.text("milestone").map(|title| milestone_by_title(title, outer.is_empty()));
+    by_id.or_else(by_title)
+}
+
+/// In `not[milestone]`, `None` and `Any` are titles like others.
+fn milestone_by_title(title: &str, accepts_wildcards: bool) -> MilestoneFilter {
+    match title {
+        "#upcoming" => MilestoneFilter::Upcoming,
+        "#started" => MilestoneFilter::Started,
+        "No Milestone" if accepts_wildcards => MilestoneFilter::None,
+        "Any Milestone" if accepts_wildcards => MilestoneFilter::Any,
+        title => match parse_wildcard(title).filter(|_| accepts_wildcards) {
+            Some(Wildcard::None) => MilestoneFilter::None,
+            Some(Wildcard::Any) => MilestoneFilter::Any,
+            None => MilestoneFilter::Title(title.to_owned()),
+        },
+    }
+}
+
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod search_text_tests {
+    use super::*;
+
+    #[test]
+    fn words_and_phrases() {
+        for (search, expected) in [
+            ("", vec![]),
+            ("  \t ", vec![]),
+            ("Login  ERROR", vec!["error", "login"]),
+            ("a a", vec!["a"]),
+            ("\"Login error\" x", vec!["login error", "x"]),
+            ("x \"a  b\"", vec!["a  b", "x"]),
+            ("\" a b \"", vec!["a b"]),
+            ("\"open", vec!["\"open"]),
+            ("a\"b c\"", vec!["a\"b", "c\""]),
+            ("\"a b\"c", vec!["\"a", "b\"c"]),
+            ("\"\"", vec!["\"\""]),
+            ("\" \"", vec![]),
+            ("ÄÖ", vec!["äö"]),
+        ] {
+            assert_eq!(substrings(search), expected, "{search}");
+        }
+    }
+}

@@ -22,8 +22,6 @@ pub mod affixes;
 pub mod builder;
 pub mod consistency;
 pub mod dictionary;
-pub mod dictionary_writer;
-mod field;
 pub mod id_index;
 pub mod lengths;
 pub mod merge;
@@ -31,12 +29,10 @@ pub mod ngrams;
 pub mod phrase_search;
 pub mod positions;
 pub mod postings;
-pub mod query_tokens;
-pub mod substring_search;
 pub mod term_search;
 pub mod time_index;
 
-pub use field::{FIELDS, Field};
+pub use ngrams::{FIELDS, Field};
 
 use crate::table::{PageIndex, PageSource, Table};
 use crate::text::Analyzer;

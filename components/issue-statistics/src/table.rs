@@ -10,12 +10,17 @@
 //!
 //! A look-up is a binary search among the first keys of the pages, which the [`PageIndex`] has. Then it reads one page
 //! and does a binary search in the directory of this page.
+//!
+//! Checksums of blobs. They detect damage, not malice.
+//!
+//! The record that names a blob has its checksum, so that a check needs no further read. The header of a segment has
+//! the checksums of its pages. The manifest has the checksums of headers and tombstones.
 
-use crate::checksum::checksum;
 use crate::varint::{self, Reader};
 use bytes::Bytes;
 use kit::store::StoreError;
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// A page ends at this many bytes, so that a look-up reads little more than it needs. A longer value has a page of its
 /// own.
@@ -348,6 +353,12 @@ impl Page {
         }
         Some(low)
     }
+}
+
+/// Takes about 10 µs of native code for a page of 64 KiB. It runs for each page that is written to the store or read
+/// from it.
+pub fn checksum(blob: &[u8]) -> u64 {
+    xxh3_64(blob)
 }
 
 #[cfg(test)]

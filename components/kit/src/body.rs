@@ -3,36 +3,27 @@
 use bytes::Bytes;
 use futures::stream::{self, LocalBoxStream, StreamExt};
 use std::any::Any;
-use std::fmt;
+use thiserror::Error;
 
 /// A chunk of a streamed body, or the error that ended the stream.
 pub type Chunk = Result<Bytes, BodyError>;
 
 /// The reason why a body ended before it was complete.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BodyError {
     /// The peer closed the connection, or its framing was wrong.
+    #[error("body broken off: {0}")]
     Peer(String),
     /// Storage failed while the body was produced. The head is already sent, so the connection is cut.
+    #[error("body cannot be produced: {0}")]
     Storage(String),
     /// The upstream server whose response is passed on closed the connection early, or timed out.
+    #[error("body from another server broken off: {0}")]
     Upstream(String),
     /// The body exceeds the reader's limit, in bytes.
+    #[error("body larger than {0} bytes")]
     TooLarge(u64),
 }
-
-impl fmt::Display for BodyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BodyError::Peer(why) => write!(f, "body broken off: {why}"),
-            BodyError::Storage(why) => write!(f, "body cannot be produced: {why}"),
-            BodyError::Upstream(why) => write!(f, "body from another server broken off: {why}"),
-            BodyError::TooLarge(limit) => write!(f, "body larger than {limit} bytes"),
-        }
-    }
-}
-
-impl std::error::Error for BodyError {}
 
 /// The body of a request or of a response.
 #[derive(Default)]

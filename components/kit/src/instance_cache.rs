@@ -17,6 +17,24 @@ impl InstanceCache {
         value.clone().downcast().ok()
     }
 
+    /// The cached value of this type, or else the one that `make` returns, which is then cached.
+    pub fn get_or_insert_with<T: 'static>(&self, make: impl FnOnce() -> T) -> Rc<T> {
+        self.get_current_or_insert_with(|_| true, make)
+    }
+
+    /// The cached value of this type if it `is_current`, or else the one that `make` returns, which is then cached.
+    pub fn get_current_or_insert_with<T: 'static>(
+        &self,
+        is_current: impl FnOnce(&T) -> bool,
+        make: impl FnOnce() -> T,
+    ) -> Rc<T> {
+        self.get().filter(|value| is_current(value)).unwrap_or_else(|| {
+            let value = Rc::new(make());
+            self.put(value.clone());
+            value
+        })
+    }
+
     /// Caches a value and replaces the previous one of its type.
     pub fn put<T: 'static>(&self, value: Rc<T>) {
         let (kind, mut values) = (TypeId::of::<T>(), self.0.borrow_mut());

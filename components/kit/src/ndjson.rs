@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
+use thiserror::Error;
 
 /// Accepted media types. curl sends files with the form type by default.
 const MEDIA_TYPES: [&str; 7] = [
@@ -66,14 +67,9 @@ pub struct Line {
 }
 
 /// A line is longer than the limit, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the line is longer than {0} bytes")]
 pub struct LineTooLong(pub usize);
-
-impl fmt::Display for LineTooLong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the line is longer than {} bytes", self.0)
-    }
-}
 
 impl LineReader {
     /// Reads `body`; `max_length` is in bytes.

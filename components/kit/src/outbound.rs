@@ -5,8 +5,8 @@ use crate::body::Body;
 use bytes::Bytes;
 use futures::future::LocalBoxFuture;
 use http::{HeaderMap, Method, StatusCode, Uri};
-use std::fmt;
 use std::time::Duration;
+use thiserror::Error;
 
 /// A request to another server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,36 +40,29 @@ pub struct OutboundResponse {
 }
 
 /// A failed outbound request. The texts name no address and no secret.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum OutboundError {
     /// The host's limit of concurrent outbound requests is reached.
+    #[error("too many calls are under way")]
     Busy,
     /// The manifest does not grant this address, or the host's address policy forbids it.
+    #[error("its address is not allowed")]
     Denied,
     /// One of the [`Timeouts`] passed.
+    #[error("it did not answer in time")]
     Timeout,
     /// The server refused the connection.
+    #[error("it refused the connection")]
     Refused,
     /// The host's name could not be resolved.
+    #[error("its name could not be resolved")]
     Name,
     /// No secure connection could be made.
+    #[error("no secure connection could be made")]
     Tls,
     /// Any other error, in the host's words, for the log.
+    #[error("the connection failed")]
     Other(String),
-}
-
-impl fmt::Display for OutboundError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            OutboundError::Busy => "too many calls are under way",
-            OutboundError::Denied => "its address is not allowed",
-            OutboundError::Timeout => "it did not answer in time",
-            OutboundError::Refused => "it refused the connection",
-            OutboundError::Name => "its name could not be resolved",
-            OutboundError::Tls => "no secure connection could be made",
-            OutboundError::Other(_) => "the connection failed",
-        })
-    }
 }
 
 /// Sends outbound requests.

@@ -227,11 +227,8 @@ impl Lease {
 }
 
 fn leases(env: &Env) -> Rc<Leases> {
-    env.instance_cache.get().unwrap_or_else(|| {
-        let leases = Rc::new(Leases { leases: RefCell::new(LruCache::new(MAX_LEASES)), hash_keys: RefCell::default() });
-        env.instance_cache.put(leases.clone());
-        leases
-    })
+    let make = || Leases { leases: RefCell::new(LruCache::new(MAX_LEASES)), hash_keys: RefCell::default() };
+    env.instance_cache.get_or_insert_with(make)
 }
 
 /// The length of a window, in milliseconds.

@@ -7,14 +7,10 @@
 //! grow with the store. The cursor between two steps is a position in the log. The log is sorted before many blobs are
 //! looked up in it ([`SortedMarks`]).
 
-mod cursor;
 mod log;
-mod sorted;
 mod walk;
 
-pub use cursor::{Cursor, LONGEST_RUN, Phase, StepError};
-pub use log::MarkLog;
-pub use sorted::SortedMarks;
+pub use log::{Cursor, LONGEST_RUN, MarkLog, Phase, SortedMarks, StepError};
 pub use walk::{Progress, Visitor, step};
 
 use crate::clock::Timestamp;

@@ -4,6 +4,7 @@
 //! because it loses or refuses entries on several hosts.
 
 use std::fmt;
+use thiserror::Error;
 
 /// A key-value store. Keys are UTF-8; values are opaque bytes.
 pub trait Store {
@@ -95,38 +96,30 @@ pub enum SwapOutcome {
 }
 
 /// A failed storage operation. Its text is for the log, never for a client.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StoreError {
     /// The component has no store.
+    #[error("no key-value store labelled `default` is granted")]
     NoSuchStore,
     /// The key or the store is outside this component's grants.
+    #[error("access to `{0}` is denied")]
     Denied(String),
     /// Stored bytes that this build cannot read.
+    #[error("`{key}` cannot be read: {why}")]
     Corrupt { key: String, why: String },
     /// The request took so long that garbage collection may have removed its blobs.
+    #[error("the request took too long to be carried out")]
     TooLate,
     /// Other writers won every swap of this root.
+    #[error("`{0}` was changed by others on every attempt")]
     Contended(String),
     /// The host lost its store during a write. The write may have taken place, or may still take place.
+    #[error("storage failed: {0}")]
     Unknown(String),
     /// Any other failure, in the host's words.
+    #[error("storage failed: {0}")]
     Other(String),
 }
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StoreError::NoSuchStore => write!(f, "no key-value store labelled `default` is granted"),
-            StoreError::Denied(key) => write!(f, "access to `{key}` is denied"),
-            StoreError::Corrupt { key, why } => write!(f, "`{key}` cannot be read: {why}"),
-            StoreError::TooLate => write!(f, "the request took too long to be carried out"),
-            StoreError::Contended(key) => write!(f, "`{key}` was changed by others on every attempt"),
-            StoreError::Unknown(why) | StoreError::Other(why) => write!(f, "storage failed: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for StoreError {}
 
 impl StoreError {
     /// The value of `key` cannot be read.

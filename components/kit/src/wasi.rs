@@ -5,7 +5,6 @@
 //! variables that it reads, and the stored formats that it reads and writes.
 
 pub mod bindings;
-mod body_writer;
 mod by_value;
 mod http;
 mod key_value;

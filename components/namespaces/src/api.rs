@@ -6,31 +6,32 @@ mod projects;
 mod request;
 mod users;
 
+use crate::api::groups::Depth;
+use crate::api::request::DirectoryRequest;
 use crate::entity::{self, Entity, NamespaceFacts, Permissions, Service};
-use crate::list::{self, Filter};
+use crate::member_list;
 use crate::query::Query;
 use crate::route::{self, Route};
 use crate::text::TextIndex;
-use crate::{member, path_suggestion};
 use directory::access::Role;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller, INVALID_TOKENS};
-use directory::catalog::access_snapshot::AccessSnapshot;
-use directory::catalog::{self, Catalog, NamespaceView};
+use directory::catalog::{self, AccessSnapshot, Catalog, NamespaceView, TreeVersion};
 use directory::feature::{self, Actor, Features};
+use directory::member::{Memberships, Source};
 use directory::namespace;
 use directory::path::Identifier;
 use directory::request_limits::ANONYMOUS_RECORDS;
 use directory::setting::{self, License, Settings};
 use directory::token::LAST_USE_MINUTES;
-use groups::Depth;
+use jiff::tz::Offset;
 use kit::env::EXTERNAL_URL;
 use kit::page::Pagination;
 use kit::params::{Params, Validation};
 use kit::rate_limit::{self, RateLimit};
-use kit::{Env, Error, Request, Response};
-use request::DirectoryRequest;
+use kit::{Env, Error, Request, Response, Timestamp};
 use serde::Serialize;
 use serde_json::json;
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// The variables that this component reads.
@@ -123,13 +124,13 @@ fn show_list(env: &Env, request: &Request, caller: &Caller, params: &Params) -> 
     let (offset, limit) = (usize::try_from(page.offset()).unwrap_or(usize::MAX), page.per_page as usize);
     let (namespaces, total) = match caller.session().filter(|session| !session.user.is_admin) {
         None => {
-            let found = list::all(env, &catalog, &filter, offset, limit);
+            let found = all(env, &catalog, &filter, offset, limit);
             (found.page, found.total)
         }
         Some(session) => {
             let role = if owned_only == Some(true) { Role::Owner } else { Role::Guest };
             let memberships = session.memberships(env)?;
-            let own = list::of_member(env, &catalog, session.user.id, memberships, role, &filter);
+            let own = of_member(env, &catalog, session.user.id, memberships, role, &filter);
             let total = own.len();
             (own.into_iter().skip(offset).take(limit).collect(), total)
         }
@@ -213,7 +214,7 @@ impl<'a> RenderContext<'a> {
         };
         let details = namespace.details();
         let counts = match entity::needs_counts(service, permissions, namespace.is_group(), &details) {
-            true => Some(member::counts(self.env, self.catalog, namespace)?),
+            true => Some(member_list::counts(self.env, self.catalog, namespace)?),
             false => None,
         };
         let root = namespace.lineage().last().filter(|root| root.row() != namespace.row());
@@ -261,8 +262,8 @@ fn exists(env: &Env, user_id: u64, params: &Params, path: &str) -> Result<Respon
         return Ok(Response::ok(&Existence { exists: false, suggests: Vec::new() }));
     }
     let index = TextIndex::of(env, &catalog);
-    let base = path_suggestion::clean(path);
-    for candidate in path_suggestion::candidates(&base, env.now) {
+    let base = clean(path);
+    for candidate in candidates(&base, env.now) {
         let named = || index.is_named(&catalog, parent_id, &candidate);
         if !is_path(&candidate)? && !named() && !is_pages_domain(&candidate) {
             return Ok(Response::ok(&Existence { exists: true, suggests: vec![candidate] }));
@@ -271,5 +272,192 @@ fn exists(env: &Env, user_id: u64, params: &Params, path: &str) -> Result<Respon
     Err(Error::internal("no candidate path is free"))
 }
 
+/// The path for a text that has no character allowed in paths.
+const BLANK: &str = "blank";
+
+/// How many small numbers are tried as suffixes before large ones.
+const SMALL_NUMBERS: u64 = 4;
+
+/// Suffixes that are forbidden in paths.
+const FORBIDDEN_SUFFIXES: [&str; 3] = [".git", ".atom", "."];
+
+/// Makes a path of `text`. Removes `@` and all text after it, every character except ASCII letters, digits, `_`, `-`
+/// and `.`, the [`FORBIDDEN_SUFFIXES`], and leading dashes.
+pub fn clean(text: &str) -> String {
+    let before = text.split('@').next().unwrap_or_default();
+    let kept = |character: &char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-' | '.');
+    let kept: String = before.chars().filter(kept).collect();
+    let mut path = kept.as_str();
+    while let Some(shorter) = FORBIDDEN_SUFFIXES.iter().find_map(|suffix| path.strip_suffix(suffix)) {
+        path = shorter;
+    }
+    let path = path.trim_start_matches('-');
+    if path.is_empty() { BLANK.to_owned() } else { path.to_owned() }
+}
+
+/// The candidates for a base, in order: the base alone, then the base with a number. The numbers are 1 to 4, then one
+/// derived from the time, then the following numbers.
+pub fn candidates(base: &str, now: Timestamp) -> impl Iterator<Item = String> {
+    let small = (1..=SMALL_NUMBERS).map(|number| number.to_string());
+    let first = time_suffix(now);
+    let large = (0..).map(move |more: u64| first.saturating_add(more).to_string());
+    std::iter::once(String::new()).chain(small).chain(large).map(move |suffix| format!("{base}{suffix}"))
+}
+
+/// Milliseconds (3 digits), minute (2) and ISO week (2), as one number.
+fn time_suffix(now: Timestamp) -> u64 {
+    let moment = jiff::Timestamp::from_millisecond(now.millis()).unwrap_or_default();
+    let civil = Offset::UTC.to_datetime(moment);
+    let part = |number: i64| u64::try_from(number).unwrap_or(0);
+    let week = part(civil.date().iso_week_date().week().into());
+    (part(civil.millisecond().into()) * 100 + part(civil.minute().into())) * 100 + week
+}
+
+/// The filters of a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    pub query: Option<Query>,
+    /// Whether the query applies to full paths and full names.
+    pub full: bool,
+    pub top_level_only: bool,
+}
+
+impl Filter {
+    fn is_empty(&self) -> bool {
+        self.query.is_none() && !self.top_level_only
+    }
+}
+
+/// A page, and the number of rows on all pages.
+pub struct ListPage<'a> {
+    pub page: Vec<NamespaceView<'a>>,
+    pub total: usize,
+}
+
+/// All namespaces that match the filter. The results of recent requests are cached.
+pub fn all<'a>(env: &Env, catalog: &'a Catalog, filter: &Filter, offset: usize, limit: usize) -> ListPage<'a> {
+    if filter.is_empty() {
+        let all = catalog.namespaces();
+        return ListPage {
+            total: all.len(),
+            page: (offset..all.len()).take(limit).filter_map(|n| catalog.nth_namespace(n)).collect(),
+        };
+    }
+    let rows = cached_search(env, catalog, filter);
+    let page = rows.iter().skip(offset).take(limit).filter_map(|row| catalog.namespace_in_row(*row as usize));
+    ListPage { page: page.collect(), total: rows.len() }
+}
+
+/// The personal namespace of a user, and the groups in which the user has at least `role` directly.
+pub fn of_member<'a>(
+    env: &Env,
+    catalog: &'a Catalog,
+    user_id: u64,
+    memberships: &Memberships,
+    role: Role,
+    filter: &Filter,
+) -> Vec<NamespaceView<'a>> {
+    let has_role = |source: &Source| memberships.role(*source, env.now) >= role;
+    let groups = memberships.0.keys().filter(|source| has_role(source)).filter_map(|source| match source {
+        Source::Group(id) => catalog.namespace(*id).filter(|group| group.is_group()),
+        Source::Project(_) => None,
+    });
+    let mut own: Vec<NamespaceView> = groups.chain(catalog.namespace_of_user(user_id)).collect();
+    own.sort_unstable_by_key(|namespace| namespace.row());
+    own.retain(|namespace| !filter.top_level_only || namespace.parent().is_none());
+    if let Some(query) = &filter.query {
+        let index = TextIndex::of(env, catalog);
+        own.retain(|namespace| index.matches(catalog, query, filter.full, namespace.row()));
+    }
+    own
+}
+
+fn search(env: &Env, catalog: &Catalog, filter: &Filter) -> Vec<u32> {
+    let is_listed = |row: &usize| {
+        let namespace = catalog.namespace_in_row(*row);
+        namespace.is_some_and(|namespace| !filter.top_level_only || namespace.parent().is_none())
+    };
+    let number = |row: usize| u32::try_from(row).unwrap_or(u32::MAX);
+    match &filter.query {
+        Some(query) => {
+            let found = TextIndex::of(env, catalog).find(catalog, query, filter.full);
+            found.iter().filter(is_listed).map(number).collect()
+        }
+        None => (0..catalog.columns().rows).filter(is_listed).map(number).collect(),
+    }
+}
+
+/// The results of recent searches, so that further pages need no search.
+struct RecentLists {
+    tree_version: TreeVersion,
+    /// Row numbers by filter; the most recent filter is last.
+    lists: RefCell<Vec<(Filter, Rc<Vec<u32>>)>>,
+}
+
+/// The most cached lists. A list takes 4 bytes per row.
+const MAX_RECENT: usize = 16;
+
+fn cached_search(env: &Env, catalog: &Catalog, filter: &Filter) -> Rc<Vec<u32>> {
+    let tree_version = catalog.tree_version();
+    let is_current = |recent: &RecentLists| recent.tree_version == tree_version;
+    let make = || RecentLists { tree_version: tree_version.clone(), lists: RefCell::default() };
+    let recent = env.instance_cache.get_current_or_insert_with(is_current, make);
+    let known = recent.lists.borrow().iter().find(|(known, _)| known == filter).map(|(_, rows)| rows.clone());
+    known.unwrap_or_else(|| {
+        let rows = Rc::new(search(env, catalog, filter));
+        let mut lists = recent.lists.borrow_mut();
+        if lists.len() >= MAX_RECENT {
+            lists.remove(0);
+        }
+        lists.push((filter.clone(), rows.clone()));
+        rows
+    })
+}
+
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod path_suggestion_tests {
+    use super::*;
+
+    #[test]
+    fn a_text_becomes_a_path() {
+        for (text, path) in [
+            ("acme", "acme"),
+            ("NAMESPACE-1", "NAMESPACE-1"),
+            ("mia@example.com", "mia"),
+            ("a b/ä!c", "abc"),
+            ("--a-", "a-"),
+            ("a.git", "a"),
+            ("a.atom.git..", "a"),
+            ("a.GIT", "a.GIT"),
+            (".git", "blank"),
+            ("@", "blank"),
+            ("---", "blank"),
+            ("", "blank"),
+            ("_.x_", "_.x_"),
+            (".a", ".a"),
+        ] {
+            assert_eq!(clean(text), path, "{text}");
+        }
+    }
+
+    #[test]
+    fn candidates_count_to_four_and_go_on_from_the_time() {
+        let at = |text: &str| Timestamp::parse(text).unwrap();
+        let after = |now, base: &str| candidates(base, now).take(7).collect::<Vec<_>>();
+        assert_eq!(
+            after(at("2026-09-17T10:00:00.000Z"), "x"),
+            ["x", "x1", "x2", "x3", "x4", "x38", "x39"],
+            "leading zeros are no part of it"
+        );
+        assert_eq!(after(at("2026-09-17T10:07:03.021Z"), "y").get(5).unwrap(), "y210738");
+        assert_eq!(
+            after(at("2027-01-01T00:59:59.999Z"), "z").get(5).unwrap(),
+            "z9995953",
+            "week 53 of the year before"
+        );
+        assert_eq!(after(at("2026-01-05T00:00:00Z"), "w").get(5).unwrap(), "w2");
+    }
+}

@@ -12,7 +12,7 @@
 //! While billing is restricted, only owners of the namespace and administrators get values of `billable_members_count`
 //! and of the subscription fields. Other callers get null.
 
-use crate::member::Counts;
+use crate::member_list::Counts;
 use crate::web_url;
 use directory::namespace::Details;
 use serde::{Serialize, Serializer};

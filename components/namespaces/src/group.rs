@@ -3,8 +3,7 @@
 use crate::query::Query;
 use crate::web_url;
 use directory::access::Role;
-use directory::catalog::access_snapshot::AccessSnapshot;
-use directory::catalog::{Catalog, NamespaceView};
+use directory::catalog::{AccessSnapshot, Catalog, NamespaceView};
 use directory::member::{Memberships, Share, Source};
 use directory::namespace::Visibility;
 use kit::Timestamp;

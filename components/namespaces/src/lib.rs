@@ -40,20 +40,15 @@
 //! | a page of members | 4, the parts of the member table with them, and 1 for each |
 
 pub mod api;
-mod email_index;
 pub mod entity;
 #[cfg(target_family = "wasm")]
 mod entry;
 pub mod group;
-pub mod list;
-pub mod member;
 pub mod member_list;
-pub mod path_suggestion;
 pub mod project;
 pub mod query;
 pub mod route;
 pub mod text;
 pub mod user;
-mod user_filter;
 mod user_search;
 mod web_url;

@@ -1,12 +1,9 @@
 //! The JSON form of a project, and the filters of lists of projects.
 
-use crate::group;
 use crate::query::{Query, lower};
-use crate::route;
-use crate::web_url;
+use crate::{group, route, web_url};
 use directory::access::Role;
-use directory::catalog::access_snapshot::AccessSnapshot;
-use directory::catalog::{NamespaceView, ProjectView};
+use directory::catalog::{AccessSnapshot, NamespaceView, ProjectView};
 use directory::member::{Memberships, Source};
 use directory::namespace::Visibility;
 use directory::project::FeatureAccess;
@@ -311,10 +308,7 @@ pub fn to_json(
 
 fn namespace_to_json(namespace: NamespaceView, base: &str) -> Value {
     let full_path = namespace.full_path();
-    let web_url = match namespace.is_group() {
-        true => web_url::group(base, &full_path),
-        false => web_url::page(base, &full_path),
-    };
+    let web_url = if namespace.is_group() { web_url::group(base, &full_path) } else { web_url::page(base, &full_path) };
     json!({
         "id": namespace.id(),
         "name": namespace.name(),

@@ -5,14 +5,12 @@
 //! whole request with the index takes 0.2 to 0.4 ms.
 
 mod lowercase_column;
-mod rows;
-mod trigrams;
 
 use crate::query::{Query, lower};
+use crate::text::lowercase_column::Rows;
 use directory::catalog::{Catalog, TreeVersion};
 use kit::Env;
 use lowercase_column::LowercaseColumn;
-use rows::Rows;
 use std::rc::Rc;
 
 /// The text index of a catalog.
@@ -33,17 +31,13 @@ impl TextIndex {
     /// The index of this catalog, from the cache of the instance if the version agrees.
     pub fn of(env: &Env, catalog: &Catalog) -> Rc<TextIndex> {
         let tree_version = catalog.tree_version();
-        if let Some(index) = env.instance_cache.get::<TextIndex>().filter(|index| index.tree_version == tree_version) {
-            return index;
-        }
         let columns = catalog.columns();
-        let index = Rc::new(TextIndex {
-            tree_version,
+        let make = || TextIndex {
+            tree_version: tree_version.clone(),
             paths: LowercaseColumn::of(columns.paths, columns.rows),
             names: LowercaseColumn::of(columns.names, columns.rows),
-        });
-        env.instance_cache.put(index.clone());
-        index
+        };
+        env.instance_cache.get_current_or_insert_with(|index: &TextIndex| index.tree_version == tree_version, make)
     }
 
     /// The rows whose path or name matches the query. With `full`, full paths and full names are compared.

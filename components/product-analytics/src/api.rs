@@ -7,23 +7,19 @@ use crate::pass_through::{self, Additions, Received};
 use crate::query::{self, Query};
 use crate::response::{self, Outcome, ResponseError};
 use crate::route::{self, Endpoint, Target};
-use crate::token;
 use directory::access::{self, Role};
-use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller, INVALID_TOKENS};
+use directory::caller::{self, BOOTSTRAP_ADMIN_TOKEN, Caller, INVALID_TOKENS};
 use directory::feature::{self, Actor};
 use directory::project::{Project, ProjectLookup};
-use directory::reauthorization;
-use directory::record_cache;
 use directory::redirect::Redirect;
-use directory::seal;
 use directory::setting::{self, ANALYTICS_LEVEL, ANALYTICS_TOKEN_LEVEL, Settings};
 use directory::token::LAST_USE_MINUTES;
+use directory::{reauthorization, record_cache, seal};
 use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use kit::env::EXTERNAL_URL;
 use kit::outbound::{OutboundError, OutboundRequest, OutboundResponse, Timeouts};
-use kit::url;
-use kit::{Body, Env, Error, Request, Response};
+use kit::{Body, Env, Error, Request, Response, url};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -70,17 +66,17 @@ async fn respond(env: &Env, mut request: Request) -> Result<Response, Error> {
     let endpoint = match target {
         Target::Endpoint(endpoint) => endpoint,
         Target::Unsupported(name) => {
-            authenticate(&env, &request)?;
+            caller::api_user(&env, &request)?;
             let text = format!("404 The engine's endpoint `{name}` is not supported; `load`, `dry-run` and `meta` are");
             return Err(Error::message(StatusCode::NOT_FOUND, text));
         }
     };
     let (env, caller) = match endpoint {
         Endpoint::Load | Endpoint::DryRun => {
-            reauthorization::with_body(&env, &mut request, query::MAX_BODY, authenticate).await?
+            reauthorization::with_body(&env, &mut request, query::MAX_BODY, caller::api_user).await?
         }
         Endpoint::Meta => {
-            let caller = authenticate(&env, &request)?;
+            let caller = caller::api_user(&env, &request)?;
             (env, caller)
         }
     };
@@ -100,7 +96,7 @@ async fn respond(env: &Env, mut request: Request) -> Result<Response, Error> {
         .ok_or_else(|| Error::message(StatusCode::NOT_FOUND, "Product Analytics is not enabled"))?;
     let wants_token = query.as_ref().is_some_and(|query| query.include_token);
     require_level(env, &caller, &settings, &project, wants_token)?;
-    let token = token::current(env, &engine.key, project.id, url::host(&base_url)).map_err(internal)?;
+    let token = engine::current(env, &engine.key, project.id, url::host(&base_url)).map_err(internal)?;
 
     let request = engine_request(env, &engine, endpoint, query.as_ref(), &token)?;
     let response = env.outbound.send(request).await.map_err(unreachable)?;
@@ -111,13 +107,6 @@ async fn respond(env: &Env, mut request: Request) -> Result<Response, Error> {
     };
     let limit = env.variables.number(MAX_RESPONSE.0, MAX_RESPONSE.1);
     convert(response, &gaps, additions, limit).await
-}
-
-fn authenticate(env: &Env, request: &Request) -> Result<Caller, Error> {
-    let caller = caller::authenticate(env, request, AcceptedTokens::Api)?;
-    caller.user_or_401()?;
-    caller.require_scope(caller::api_scopes(&request.method))?;
-    Ok(caller)
 }
 
 /// The project with this id or path, if the caller may read it, and whether the path is a former path.

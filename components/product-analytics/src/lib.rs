@@ -32,9 +32,7 @@ pub mod engine;
 #[cfg(target_family = "wasm")]
 mod entry;
 pub mod gap_filling;
-pub mod json_scan;
 mod pass_through;
 pub mod query;
 pub mod response;
 mod route;
-pub mod token;

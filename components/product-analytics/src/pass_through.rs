@@ -1,8 +1,7 @@
 //! Passes a response of the engine on to the client. The beginning is buffered until it is clear that the response is
 //! no error. The rest is streamed, and scanned only if members must be added at the end.
 
-use crate::json_scan::Scanner;
-use crate::response::ResponseError;
+use crate::response::{ResponseError, Scanner};
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use kit::Body;

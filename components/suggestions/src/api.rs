@@ -1,34 +1,23 @@
 //! Requests and their responses. Only this module, with the modules below, knows a status.
 
 mod access;
-mod applicability;
 mod apply;
 mod context;
 mod create_discussion;
 mod file_cache;
 mod history;
 mod import;
-mod input;
 mod json_page;
 mod merge_detection;
-mod merge_request_commits;
 mod merge_request_diffs;
-mod merge_request_filter;
 mod merge_request_json;
 mod merge_request_list;
 mod merge_requests;
-mod note_suggestions;
 mod notes;
 mod position;
-mod renames;
 mod render;
 mod repository;
-mod show;
 mod source_branch;
-mod text_budget;
-mod text_limit;
-mod tree_diff;
-mod users;
 
 use crate::route::{self, MergeRequestEndpoint, Route};
 use crate::store::reachability::Repositories;
@@ -39,8 +28,7 @@ use directory::token::LAST_USE_MINUTES;
 use http::StatusCode;
 use http::header::LOCATION;
 use kit::env::EXTERNAL_URL;
-use kit::maintenance;
-use kit::{Body, Env, Error, Request, Response};
+use kit::{Body, Env, Error, Request, Response, maintenance};
 use notes::MergeRequestName;
 
 /// The variables that this component reads.
@@ -80,20 +68,20 @@ async fn dispatch(env: Env, mut request: Request) -> Result<Response, Error> {
         request_limits::check_write(&context.env, &context.caller, limit)?;
     }
     match route {
-        Route::GetSuggestion { suggestion } => show::suggestion(&context, &suggestion),
+        Route::GetSuggestion { suggestion } => render::suggestion(&context, &suggestion),
         Route::ApplySuggestion { suggestion } => {
-            let params = input::read(&mut context, body).await?;
+            let params = context::read(&mut context, body).await?;
             apply::one(&context, &suggestion, &params)
         }
         Route::ApplyBatch => {
-            let params = input::read(&mut context, body).await?;
+            let params = context::read(&mut context, body).await?;
             apply::batch(&context, &params)
         }
         Route::ListAllMergeRequests => merge_request_list::of_all_projects(&context),
         Route::ListMergeRequestsOfGroup { group } => merge_request_list::of_group(&context, &group),
         Route::ListMergeRequests { project } => merge_request_list::of_project(&context, &project),
         Route::CreateMergeRequest { project } => {
-            let params = input::read(&mut context, body).await?;
+            let params = context::read(&mut context, body).await?;
             merge_requests::create(&context, &project, &params)
         }
         Route::MergeRequest { project, iid, endpoint } => {
@@ -147,35 +135,35 @@ async fn of_merge_request(
     match endpoint {
         Endpoint::Show => merge_requests::show(context, name),
         Endpoint::Update => {
-            let params = input::read(context, body).await?;
+            let params = context::read(context, body).await?;
             merge_requests::update(context, name, &params)
         }
-        Endpoint::ListCommits => merge_request_commits::list(context, name),
+        Endpoint::ListCommits => merge_request_diffs::list_commits(context, name),
         Endpoint::ListChanges => merge_request_diffs::changes(context, name),
         Endpoint::ListDiffs => merge_request_diffs::diffs(context, name),
-        Endpoint::ListDiscussions => show::discussions(context, project, iid),
+        Endpoint::ListDiscussions => render::discussions(context, project, iid),
         Endpoint::CreateDiscussion => {
-            let params = input::read(context, body).await?;
+            let params = context::read(context, body).await?;
             create_discussion::create(context, project, iid, &params)
         }
-        Endpoint::GetDiscussion { discussion } => show::discussion(context, project, iid, &discussion),
+        Endpoint::GetDiscussion { discussion } => render::discussion(context, project, iid, &discussion),
         Endpoint::ResolveDiscussion { discussion } => {
-            let params = input::read(context, body).await?;
+            let params = context::read(context, body).await?;
             notes::resolve(context, name, &discussion, &params)
         }
         Endpoint::ListDiscussionNotes { discussion } => notes::list_of_discussion(context, name, &discussion),
         Endpoint::Reply { discussion } => {
-            let params = input::read(context, body).await?;
+            let params = context::read(context, body).await?;
             notes::reply(context, name, &discussion, &params)
         }
         Endpoint::ListNotes => notes::list(context, name),
         Endpoint::CreateNote => {
-            let params = input::read(context, body).await?;
+            let params = context::read(context, body).await?;
             create_discussion::create_note(context, project, iid, &params)
         }
         Endpoint::GetNote { discussion, note } => notes::show_note(context, name, discussion.as_deref(), &note),
         Endpoint::EditNote { discussion, note } => {
-            let params = input::read(context, body).await?;
+            let params = context::read(context, body).await?;
             notes::edit(context, name, discussion.as_deref(), &note, &params)
         }
         Endpoint::DeleteNote { discussion, note } => notes::delete(context, name, discussion.as_deref(), &note),

@@ -6,6 +6,7 @@ use crate::suggestion::Suggestion;
 use directory::project::ProjectKey;
 use directory::user::UserKey;
 use kit::Timestamp;
+use serde::{Deserialize, Serialize};
 
 /// The end of an internal discussion's id. Earlier builds find no discussion by an id of that length.
 const INTERNAL: &str = "-internal";
@@ -97,7 +98,7 @@ impl Discussion {
 }
 
 /// A position in the diff, as the author of the comment gave it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiffPosition {
     /// `text`, `image` or `file`.
     pub kind: String,
@@ -105,22 +106,31 @@ pub struct DiffPosition {
     pub start_sha: String,
     /// The commit whose file is commented on.
     pub head_sha: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub old_path: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_path: Option<String>,
     /// From 1. A line without a number in the new file was removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub old_line: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_line: Option<u64>,
     /// The first and the last line of a comment on several lines. They are only shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_range: Option<[RangeEnd; 2]>,
 }
 
 /// A line at the end of a range, as the author of the comment gave it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RangeEnd {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_code: Option<String>,
     /// For example `new` or `old`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub old_line: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_line: Option<u64>,
 }
 
@@ -135,8 +145,7 @@ pub struct CommentedFile {
 }
 
 impl DiffPosition {
-    /// The path and the line that suggestions at this position replace; `None` unless it is a line of the
-    /// new text.
+    /// The path and the line that suggestions at this position replace; `None` unless it is a line of the new text.
     pub fn suggestible_line(&self) -> Option<(&str, u64)> {
         let path = self.new_path.as_deref().or(self.old_path.as_deref())?;
         (self.kind == "text").then_some((path, self.new_line?))

@@ -73,9 +73,8 @@
 //! Following lines reads the blob that was commented on and the blob at the head, unless their difference is cached.
 //! Finding a renamed file reads the trees that differ between its commit and the head.
 //!
-//! So the cost of a commit depends on the paths to the files that it changes, and not on the size of the
-//! repository or the length of its history. An instance caches blobs across requests, which saves most of
-//! these reads.
+//! So the cost of a commit depends on the paths to the files that it changes, and not on the size of the repository or
+//! the length of its history. An instance caches blobs across requests, which saves most of these reads.
 //!
 //! # Life of a suggestion
 //!
@@ -86,8 +85,6 @@
 //! is applied, visible together (`store/refs.rs`).
 
 pub mod api;
-mod applicability;
-mod commit_message;
 mod discussion;
 #[cfg(target_family = "wasm")]
 mod entry;
@@ -100,7 +97,6 @@ mod route;
 mod sparse_tree;
 mod store;
 mod suggestion;
-mod suggestion_block;
 #[cfg(test)]
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../../../host/testing/src/wait.rs"]

@@ -1,15 +1,11 @@
 //! The difference between two versions of a file, by line.
 
-mod budget;
-mod hunk;
 mod myers;
-mod pruning;
 
-pub use budget::StepBudget;
-
+use crate::line_diff::myers::Hunk;
 use crate::lines::IndexedFile;
-use hunk::Hunk;
 use imara_diff::{Algorithm, Diff, InternedInput, Token};
+use std::cell::Cell;
 use std::ops::{Range, RangeInclusive};
 
 /// The most lines, of both versions together, that are compared. Lines that both versions begin or end with do not
@@ -206,6 +202,32 @@ fn push_lines<'a>(text: &mut String, mark: char, lines: impl Iterator<Item = &'a
 /// Whether a line, from 1, is among these, from 0, or at most `distance` lines before or after them.
 fn is_near(lines: &Range<u64>, line: u64, distance: u64) -> bool {
     (lines.start + 1).saturating_sub(distance) <= line && line <= lines.end.saturating_add(distance)
+}
+
+/// The most steps of all comparisons of a request.
+const MAX_BUDGET: u64 = 1 << 29;
+
+/// A bound on the steps of several comparisons.
+pub struct StepBudget {
+    left: Cell<u64>,
+}
+
+impl StepBudget {
+    pub fn new() -> Self {
+        StepBudget::of(MAX_BUDGET)
+    }
+
+    pub fn of(steps: u64) -> Self {
+        StepBudget { left: Cell::new(steps) }
+    }
+
+    pub fn is_spent(&self) -> bool {
+        self.left.get() == 0
+    }
+
+    pub fn spend(&self, steps: u64) {
+        self.left.set(self.left.get().saturating_sub(steps));
+    }
 }
 
 #[cfg(test)]

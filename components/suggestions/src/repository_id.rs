@@ -1,9 +1,8 @@
 //! Ids of repositories, which tell a project's repository from that of an earlier project with the same id.
 
 use directory::project::{self, Existence, Incarnation, Project};
-use kit::Env;
-use kit::id;
 use kit::store::StoreError;
+use kit::{Env, id};
 use std::fmt;
 
 /// The name of a repository in keys. For the first project with an id, it is that id, as in keys of earlier builds.

@@ -56,8 +56,7 @@ impl SparseTree {
         Ok(())
     }
 
-    /// The blob at one of the paths that this was loaded for; `None` if there is nothing, a directory or a
-    /// submodule.
+    /// The blob at one of the paths that this was loaded for; `None` if there is nothing, a directory or a submodule.
     pub fn blob(&self, path: &str) -> Option<ObjectId> {
         // `split` would take the empty directory of an absolute path for the root tree.
         if path.starts_with('/') {

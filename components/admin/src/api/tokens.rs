@@ -3,13 +3,11 @@
 
 use crate::parameters;
 use crate::route::TokenName;
-use crate::token_filter::TokenFilter;
-use crate::token_list;
+use crate::token_list::{self, TokenFilter};
 use crate::tokens::{self, UserName};
 use directory::caller::{self, AcceptedTokens, Caller};
-use directory::request_limits;
 use directory::token::{self, Fingerprint, MAX_TOKENS, NewPersonalToken, PersonalToken, Rotation, TokenId};
-use directory::{catalog, setting, user};
+use directory::{catalog, request_limits, setting, user};
 use http::StatusCode;
 use kit::keyset::{self, SortKey};
 use kit::page::Pagination;

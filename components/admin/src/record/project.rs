@@ -1,40 +1,39 @@
 //! Projects.
 
-use super::deserialize;
-use super::reference::{ById, NamedPath, SharedWith};
-use super::unsupported;
 use crate::line_error::{InvalidLine, LineError};
+use crate::record::reference::{self, ById, NamedPath, SharedWith};
 use crate::settings;
 use directory::access::Role;
 use directory::member::Share;
-use directory::namespace::Visibility;
+use directory::namespace::{self, Details, NewGroup, Visibility};
 use directory::project::{self, Analytics, FeatureAccess, NewProject};
-use directory::service_url;
+use directory::{dependents, service_url};
 use kit::Env;
+use kit::store::StoreError;
 use serde::Deserialize;
 use serde_json::Value;
 use std::num::NonZeroU64;
 
 #[derive(Deserialize)]
 pub struct Project {
-    #[serde(deserialize_with = "deserialize::id")]
+    #[serde(deserialize_with = "reference::id")]
     pub id: NonZeroU64,
     name: Option<String>,
     path: Option<String>,
     path_with_namespace: Option<String>,
     namespace_id: Option<NonZeroU64>,
     namespace: Option<ById>,
-    #[serde(default, deserialize_with = "deserialize::visibility")]
+    #[serde(default, deserialize_with = "reference::visibility")]
     visibility: Option<Visibility>,
-    #[serde(default, deserialize_with = "deserialize::feature_access")]
+    #[serde(default, deserialize_with = "reference::feature_access")]
     package_registry_access_level: Option<FeatureAccess>,
     packages_enabled: Option<bool>,
-    #[serde(default, deserialize_with = "deserialize::feature_access")]
+    #[serde(default, deserialize_with = "reference::feature_access")]
     issues_access_level: Option<FeatureAccess>,
     issues_enabled: Option<bool>,
-    #[serde(default, deserialize_with = "deserialize::feature_access")]
+    #[serde(default, deserialize_with = "reference::feature_access")]
     repository_access_level: Option<FeatureAccess>,
-    #[serde(default, deserialize_with = "deserialize::feature_access")]
+    #[serde(default, deserialize_with = "reference::feature_access")]
     merge_requests_access_level: Option<FeatureAccess>,
     merge_requests_enabled: Option<bool>,
     #[serde(default)]
@@ -50,11 +49,11 @@ pub struct Project {
     suggestion_commit_message: Option<String>,
     #[serde(alias = "cube_api_base_url")]
     analytics_api_base_url: Option<String>,
-    #[serde(default, alias = "cube_api_key", deserialize_with = "deserialize::secret")]
+    #[serde(default, alias = "cube_api_key", deserialize_with = "reference::secret")]
     analytics_api_key: Option<String>,
-    #[serde(default, deserialize_with = "deserialize::some_role")]
+    #[serde(default, deserialize_with = "reference::some_role")]
     product_analytics_min_access_level: Option<Role>,
-    #[serde(default, deserialize_with = "deserialize::some_role")]
+    #[serde(default, deserialize_with = "reference::some_role")]
     product_analytics_token_min_access_level: Option<Role>,
     pages_unique_domain: Option<String>,
     external_authorization_classification_label: Option<Value>,
@@ -109,7 +108,7 @@ impl Project {
     pub fn warning(&self) -> Option<String> {
         let key = self.analytics_api_key.as_deref();
         let key = key.and_then(|key| settings::key_warning(settings::ANALYTICS_KEY, key));
-        let unsupported = unsupported::warning(&[
+        let unsupported = reference::warning(&[
             ("external_authorization_classification_label", &self.external_authorization_classification_label),
             ("protected_tags", &self.protected_tags),
             ("push_rule", &self.push_rule),
@@ -165,5 +164,57 @@ impl Project {
             pages_unique_domain: self.pages_unique_domain.filter(|domain| !domain.is_empty()),
         };
         Ok(project::save(env, new)?)
+    }
+}
+
+#[derive(Deserialize)]
+pub struct Group {
+    #[serde(deserialize_with = "reference::id")]
+    pub id: NonZeroU64,
+    name: Option<String>,
+    path: Option<String>,
+    full_path: Option<String>,
+    parent_id: Option<NonZeroU64>,
+    #[serde(default, deserialize_with = "reference::visibility")]
+    visibility: Option<Visibility>,
+    #[serde(default)]
+    shared_with_groups: Vec<SharedWith>,
+    ip_restriction_ranges: Option<Value>,
+}
+
+impl Group {
+    fn named_path(&self) -> NamedPath<'_> {
+        NamedPath { path: self.path.as_deref(), full_path: self.full_path.as_deref(), parent_id: self.parent_id }
+    }
+
+    /// A warning about unsupported restrictions.
+    pub fn warning(&self) -> Option<String> {
+        reference::warning(&[("ip_restriction_ranges", &self.ip_restriction_ranges)])
+    }
+
+    /// Whether the group exists and gets another parent.
+    pub fn changes_parent(&self, env: &Env) -> Result<bool, StoreError> {
+        let parent_id = match (self.parent_id, self.named_path().parent_path()) {
+            (Some(id), _) => id.get(),
+            // An unknown path always means a new parent.
+            (None, Some(path)) => namespace::find(env, path)?.map_or(0, |parent| parent.id),
+            (None, None) => return Ok(false),
+        };
+        namespace::is_elsewhere(env, self.id.get(), parent_id)
+    }
+
+    pub fn save(self, env: &Env, details: Details) -> Result<(), LineError> {
+        let path = self.named_path().last()?.ok_or(InvalidLine::Fields("path or full_path is missing"))?.to_owned();
+        let parent_id = self.named_path().namespace_id(env)?;
+        let new = NewGroup {
+            id: self.id.get(),
+            name: self.name.unwrap_or_else(|| path.clone()),
+            path,
+            parent_id,
+            visibility: self.visibility.unwrap_or(Visibility::Private),
+            shares: self.shared_with_groups.into_iter().map(Share::from).collect(),
+            details,
+        };
+        Ok(dependents::save_group(env, new)?)
     }
 }

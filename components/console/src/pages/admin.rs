@@ -3,7 +3,6 @@
 use crate::forge::ForgeError;
 use crate::layout::{self, Column, Content, Section, form_token, pages};
 use crate::page_context::{Alert, PageContext, PageError, User};
-use crate::plain;
 use crate::route;
 use futures::future::try_join_all;
 use http::{Method, StatusCode};
@@ -242,7 +241,7 @@ fn setting_section(context: &PageContext<'_>, settings: &Map<String, Value>) -> 
                 summary { (settings.len()) " settings" }
                 (layout::table("Table of settings", &[Column::text("Setting"), Column::text("Value")], html! {
                     @for (name, value) in settings {
-                        tr { th scope="row" { bdi { (name) } } td { (plain::code(&shown(value))) } }
+                        tr { th scope="row" { bdi { (name) } } td { (layout::code(&shown(value))) } }
                     }
                 }))
             }

@@ -34,7 +34,6 @@ struct Summary {
     name: String,
     version: String,
     description: Option<String>,
-    #[serde(default)]
     keywords: Option<Vec<String>>,
     date: Option<String>,
     publisher: Option<Publisher>,

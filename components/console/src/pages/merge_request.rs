@@ -1,13 +1,11 @@
 //! The discussions of a merge request, with suggestions as diffs; applying one, or several as one commit.
 
-use super::access_level::{self, DEVELOPER};
-use super::discussions::{Discussion, DiscussionPage, Note, Suggestion};
+use crate::forge::{Answer, ForgeError};
 use crate::layout::{self, Content, Section, empty, form_token};
 use crate::markdown::{self, Budget};
-use crate::page_context::{Alert, PageContext, PageError};
-use crate::plain;
+use crate::page_context::{self, Alert, DEVELOPER, PageContext, PageError};
 use crate::route::{self, Scope};
-use http::Method;
+use http::{Method, StatusCode};
 use kit::params::Params;
 use kit::path::encode;
 use maud::{Markup, html};
@@ -66,7 +64,7 @@ pub async fn show(context: &PageContext<'_>, project: &str, iid: &str) -> Result
                 p.lead {
                     @if let Some(state) = state { (layout::merge_request_state(state)) " " }
                     @if let (Some(source), Some(target)) = (source_branch, target_branch) {
-                        (plain::code(source)) " → " (plain::code(target))
+                        (layout::code(source)) " → " (layout::code(target))
                     }
                 }
             }
@@ -126,11 +124,11 @@ async fn may_push(
         None => (None, None, false),
     };
     let source_id = source.map_or_else(|| project.to_owned(), |id| id.to_string());
-    let Some(rights) = access_level::load(context, &source_id).await? else { return Ok(false) };
+    let Some(rights) = page_context::load_access_level(context, &source_id).await? else { return Ok(false) };
     if rights.level >= DEVELOPER || !is_shared || source == target {
         return Ok(rights.level >= DEVELOPER);
     }
-    let target = access_level::load(context, project).await?;
+    let target = page_context::load_access_level(context, project).await?;
     Ok(target.is_some_and(|rights| rights.level >= DEVELOPER))
 }
 
@@ -151,7 +149,7 @@ fn shown(discussions: &[Discussion]) -> BTreeSet<u64> {
 impl Suggestion {
     /// The most bytes that its difference takes in a page.
     fn markup_size(&self) -> usize {
-        let size = |text: &str| text.lines().count() * MARKUP_OF_LINE + plain::revealed_size(text);
+        let size = |text: &str| text.lines().count() * MARKUP_OF_LINE + layout::revealed_size(text);
         size(&self.from_content) + size(&self.to_content)
     }
 }
@@ -204,21 +202,21 @@ fn diff(file: Option<&str>, suggestion: &Suggestion) -> Markup {
     let Suggestion { from_line, from_content, to_content, .. } = suggestion;
     let file = file.unwrap_or("the file");
     html! {
-        @if plain::has_controls(from_content) || plain::has_controls(to_content) {
+        @if layout::has_controls(from_content) || layout::has_controls(to_content) {
             p.alert.warn role="note" {
                 "These lines have invisible characters. Programs read them, and some change the order in which text is shown. They are named below; look at them before you apply the suggestion."
             }
         }
         div.diff role="region" tabindex="0" aria-label=(format!("Suggestion for {file}, from line {from_line}")) {
-            span.place { bdi { (plain::revealed(file)) } ", from line " (from_line) }
+            span.place { bdi { (layout::revealed(file)) } ", from line " (from_line) }
             @for (index, line) in from_content.lines().enumerate() {
                 div.old {
-                    span.nr { (from_line + index as u64) } span aria-label="removed" { "-" } span { bdi dir="ltr" { (plain::revealed(line)) } }
+                    span.nr { (from_line + index as u64) } span aria-label="removed" { "-" } span { bdi dir="ltr" { (layout::revealed(line)) } }
                 }
             }
             @for (index, line) in to_content.lines().enumerate() {
                 div.new {
-                    span.nr { (from_line + index as u64) } span aria-label="added" { "+" } span { bdi dir="ltr" { (plain::revealed(line)) } }
+                    span.nr { (from_line + index as u64) } span aria-label="added" { "+" } span { bdi dir="ltr" { (layout::revealed(line)) } }
                 }
             }
         }
@@ -262,6 +260,129 @@ async fn check_shown(context: &PageContext<'_>, project: &str, iid: &str, ids: &
         Some(id) => Err(PageError::Invalid(format!("Suggestion {id} is not on this page of this merge request."))),
         None => Ok(()),
     }
+}
+
+/// Discussions of one page.
+const DISCUSSIONS: u64 = 20;
+
+/// The most bytes of their JSON in a page, if they are loaded one by one.
+const MAX_BYTES: usize = 24 << 20;
+
+#[derive(Deserialize)]
+pub struct Discussion {
+    pub id: String,
+    pub notes: Vec<Note>,
+}
+
+#[derive(Deserialize)]
+pub struct Note {
+    pub body: String,
+    pub author: Option<Author>,
+    pub created_at: String,
+    /// Only Reporters see it.
+    #[serde(default)]
+    pub internal: bool,
+    #[serde(default)]
+    pub suggestions: Vec<Suggestion>,
+    pub position: Option<Position>,
+}
+
+#[derive(Deserialize)]
+pub struct Author {
+    pub username: String,
+    pub name: String,
+}
+
+#[derive(Deserialize)]
+pub struct Suggestion {
+    pub id: u64,
+    pub from_line: u64,
+    #[serde(default)]
+    pub appliable: bool,
+    #[serde(default)]
+    pub applied: bool,
+    pub from_content: String,
+    pub to_content: String,
+}
+
+#[derive(Deserialize)]
+pub struct Position {
+    pub new_path: Option<String>,
+    pub old_path: Option<String>,
+}
+
+/// The discussions of one page.
+#[derive(Default)]
+pub struct DiscussionPage {
+    pub discussions: Vec<Discussion>,
+    /// How many discussions are too long to be shown.
+    pub left_out: usize,
+    pub page: u64,
+    pub has_next: bool,
+}
+
+impl DiscussionPage {
+    /// The requested page. If its discussions are too long for one answer, they are loaded one by one. So a few long
+    /// texts do not hide the others.
+    pub async fn load(context: &PageContext<'_>, project: &str, iid: &str) -> Result<Self, PageError> {
+        let request = DiscussionRequest { context, project, iid };
+        let page = context.page()?;
+        let answer = match request.send(DISCUSSIONS, page).await {
+            Err(error) if is_too_long(&error) => return request.load_each(page).await,
+            answer => answer?,
+        };
+        Ok(DiscussionPage { discussions: answer.json()?, left_out: 0, page, has_next: has_next(&answer) })
+    }
+}
+
+struct DiscussionRequest<'a> {
+    context: &'a PageContext<'a>,
+    project: &'a str,
+    iid: &'a str,
+}
+
+impl DiscussionRequest<'_> {
+    async fn send(&self, per_page: u64, page: u64) -> Result<Answer, ForgeError> {
+        let (project, iid) = (encode(self.project), encode(self.iid));
+        let path = format!("projects/{project}/merge_requests/{iid}/discussions?per_page={per_page}&page={page}");
+        self.context.forge.send(Method::GET, &path, None).await
+    }
+
+    async fn load_each(&self, page: u64) -> Result<DiscussionPage, PageError> {
+        let first = (page - 1) * DISCUSSIONS + 1;
+        let mut page = DiscussionPage { page, ..DiscussionPage::default() };
+        let mut left = MAX_BYTES;
+        for number in first..first + DISCUSSIONS {
+            let answer = match self.send(1, number).await {
+                Err(error) if is_too_long(&error) => {
+                    page.left_out += 1;
+                    continue;
+                }
+                answer => answer?,
+            };
+            page.has_next = has_next(&answer);
+            match left.checked_sub(answer.body.len()) {
+                Some(rest) => {
+                    left = rest;
+                    page.discussions.extend(answer.json::<Vec<Discussion>>()?);
+                }
+                None => page.left_out += 1,
+            }
+            if !page.has_next {
+                break;
+            }
+        }
+        Ok(page)
+    }
+}
+
+fn has_next(answer: &Answer) -> bool {
+    answer.number("x-next-page").is_some()
+}
+
+/// The API answers 400 if an answer would be too long.
+fn is_too_long(error: &ForgeError) -> bool {
+    matches!(error, ForgeError::TooLong) || error.status() == StatusCode::BAD_REQUEST
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use crate::layout::{self, Content, Section, empty, number, pages, scope_links};
 use crate::page_context::{PageContext, PageError};
-use crate::plain;
 use crate::route::{self, Scope};
 use http::Method;
 use kit::path::encode;
@@ -22,9 +21,7 @@ struct MergeRequest {
     state: String,
     source_branch: String,
     target_branch: String,
-    #[serde(default)]
     author: Option<Author>,
-    #[serde(default)]
     created_at: Option<String>,
 }
 
@@ -93,7 +90,7 @@ fn entry(context: &PageContext<'_>, project: &str, merge_request: &MergeRequest)
                 span { "!" (iid) }
                 @if let Some(author) = author { span { bdi { (author.name) } } }
                 @if let Some(created_at) = created_at { span { "opened " (layout::time(created_at)) } }
-                span { (plain::code(source_branch)) " → " (plain::code(target_branch)) }
+                span { (layout::code(source_branch)) " → " (layout::code(target_branch)) }
             }
         }
     }

@@ -1,10 +1,9 @@
 //! The list of namespaces, and a namespace with its groups, its projects and the fields that the visitor may see.
 
-use super::package_list::publishing;
 use crate::forge::{Forge, ForgeError};
 use crate::layout::{self, Column, Content, Section, breadcrumb, empty, number, pages, table};
 use crate::page_context::{PageContext, PageError};
-use crate::plain;
+use crate::pages::package::publishing;
 use crate::route::{self, Scope};
 use http::{Method, StatusCode};
 use kit::path::encode;
@@ -39,9 +38,7 @@ struct Project {
     visibility: String,
     #[serde(default)]
     archived: bool,
-    #[serde(default)]
     default_branch: Option<String>,
-    #[serde(default)]
     http_url_to_repo: Option<String>,
 }
 
@@ -269,7 +266,7 @@ fn show_project(context: &PageContext<'_>, project: &Project, published: Option<
         div.card {
             h2 { "Clone" }
             @if let Some(url) = &project.http_url_to_repo { (layout::code_line(&format!("git clone {}", layout::shell_word(url)))) }
-            @if let Some(branch) = &project.default_branch { p.soft { "Default branch: " (plain::code(branch)) } }
+            @if let Some(branch) = &project.default_branch { p.soft { "Default branch: " (layout::code(branch)) } }
             h2 { "Publish a package" }
             (publishing(context, &project.path_with_namespace))
         }

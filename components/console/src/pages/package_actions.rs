@@ -1,9 +1,8 @@
 //! Actions on a package for permitted users: tag, deprecate and unpublish its versions.
 
-use super::access_level::{self, DEVELOPER, MAINTAINER};
 use super::package_metadata::Metadata;
 use crate::layout::form_token;
-use crate::page_context::{Alert, PageContext, PageError};
+use crate::page_context::{self, Alert, DEVELOPER, MAINTAINER, PageContext, PageError};
 use crate::route::{self, Scope};
 use http::Method;
 use kit::params::Params;
@@ -25,7 +24,9 @@ impl PackageRights {
     /// The rights are empty outside a project, and without a user.
     pub async fn load(context: &PageContext<'_>, scope: &Scope) -> Result<Self, PageError> {
         let Scope::Project(id) = scope else { return Ok(PackageRights::default()) };
-        let Some(access) = access_level::load(context, id).await? else { return Ok(PackageRights::default()) };
+        let Some(access) = page_context::load_access_level(context, id).await? else {
+            return Ok(PackageRights::default());
+        };
         Ok(PackageRights {
             project: Some(access.path),
             can_tag: access.level >= DEVELOPER,

@@ -93,7 +93,6 @@ pub struct Dist<'a> {
     pub unpacked_size: Option<u64>,
     #[serde(default, rename = "fileCount")]
     pub files: Option<u64>,
-    #[serde(default)]
     attestations: Option<IgnoredAny>,
     #[serde(borrow, default)]
     pub integrity: Option<Text<'a>>,

@@ -1,10 +1,19 @@
 //! The ids of records that a writer changes, and of their dependents.
+//!
+//! Rows that refer to deleted records: groups and projects below deleted namespaces, roles of deleted users, roles in
+//! deleted groups or projects, invitations of deleted groups. The next record with the id must not get such rows.
+//!
+//! A writer may store such a row while another writer deletes the record. The writer that updates the catalog last
+//! finds the row. It reads the deleted record before it swaps the root, or it reads the row in the catalog. Groups and
+//! projects below a namespace are also searched in the intents ([`super::intent_log::IntentLog::late_children`]).
 
-use super::load;
-use super::manifest::RowKey;
-use super::row;
+use crate::catalog::manifest::{RowKey, Rows};
+use crate::catalog::table::{MemberRow, NamespaceRow, ProjectRow};
+use crate::catalog::{row, snapshot};
+use crate::feature::Actor;
 use crate::member::{self, Source};
-use crate::user;
+use crate::store::Existence;
+use crate::{namespace, project, user};
 use kit::Env;
 use kit::store::StoreError;
 use serde::{Deserialize, Serialize};
@@ -141,7 +150,7 @@ impl Changes {
         if deleted.is_empty() && self.deleted_projects.is_empty() && moved.is_empty() {
             return Ok(());
         }
-        let catalog = load::read(env)?;
+        let catalog = snapshot::read(env)?;
         for namespace in moved.iter().filter_map(|id| catalog.namespace(*id)) {
             self.projects.extend(namespace.projects().map(|project| project.id()));
         }
@@ -168,5 +177,111 @@ impl Changes {
             })?;
         }
         Ok(())
+    }
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Dangling {
+    /// The groups and projects directly below deleted namespaces, as deletions.
+    pub orphans: Changes,
+    /// Groups or projects, and the users with the roles.
+    pub roles: Vec<(Source, u64)>,
+    /// A group or project, and the deleted group that is invited into it.
+    pub invitations: Vec<(Source, u64)>,
+}
+
+impl From<Changes> for Dangling {
+    fn from(orphans: Changes) -> Self {
+        Dangling { orphans, ..Dangling::default() }
+    }
+}
+
+impl Dangling {
+    /// Finds the dangling rows. 1 read for each namespace, user, group and project that the rows name.
+    pub(crate) fn of(
+        env: &Env,
+        namespaces: &Rows<NamespaceRow>,
+        projects: &Rows<ProjectRow>,
+        members: &Rows<MemberRow>,
+    ) -> Result<Self, StoreError> {
+        let (mut found, mut deleted) = (Dangling::default(), DeletedRecords::default());
+        for row in namespaces.values().flatten() {
+            if row.parent_id != 0 && deleted.source(env, Source::Group(row.parent_id))? {
+                found.orphans.delete_group(row.id);
+            }
+            for share in &row.shares {
+                if deleted.source(env, Source::Group(share.group_id))? {
+                    found.invitations.push((Source::Group(row.id), share.group_id));
+                }
+            }
+        }
+        for row in projects.values().flatten() {
+            if deleted.source(env, Source::Group(row.namespace_id))? {
+                found.orphans.delete_project(row.id);
+            }
+            for share in &row.shares {
+                if deleted.source(env, Source::Group(share.group_id))? {
+                    found.invitations.push((Source::Project(row.id), share.group_id));
+                }
+            }
+        }
+        for row in members.values().flatten() {
+            let source = row::source_of_code(row.source);
+            if deleted.user(env, row.user_id)? || deleted.source(env, source)? {
+                found.roles.push((source, row.user_id));
+            }
+        }
+        Ok(found)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        *self == Dangling::default()
+    }
+
+    /// The changes that delete all these rows.
+    pub fn changes(&self) -> Changes {
+        let mut changes = self.orphans.clone();
+        self.roles.iter().for_each(|(source, user_id)| changes.member(*source, *user_id));
+        self.invitations.iter().for_each(|(inviting, _)| match inviting {
+            Source::Group(id) => changes.group(*id),
+            Source::Project(id) => changes.project(*id),
+        });
+        changes
+    }
+}
+
+/// The known deletions. Each record is read once. A record that cannot be read does not count as deleted.
+#[derive(Default)]
+pub struct DeletedRecords(BTreeMap<Actor, bool>);
+
+impl DeletedRecords {
+    /// Whether a namespace or a project is deleted.
+    pub fn source(&mut self, env: &Env, source: Source) -> Result<bool, StoreError> {
+        self.actor(env, source.into())
+    }
+
+    pub fn user(&mut self, env: &Env, id: u64) -> Result<bool, StoreError> {
+        self.actor(env, Actor::User(id))
+    }
+
+    pub fn actor(&mut self, env: &Env, actor: Actor) -> Result<bool, StoreError> {
+        if let Some(is_deleted) = self.0.get(&actor) {
+            return Ok(*is_deleted);
+        }
+        let is_deleted = match existence(env, actor) {
+            Err(StoreError::Corrupt { .. }) => false,
+            existence => existence? == Existence::Deleted,
+        };
+        self.0.insert(actor, is_deleted);
+        Ok(is_deleted)
+    }
+}
+
+/// Whether a user, group or project with this id exists or existed. 1 read.
+pub(crate) fn existence(env: &Env, actor: Actor) -> Result<Existence, StoreError> {
+    match actor {
+        Actor::User(id) => user::existence(env, id),
+        Actor::Group(id) => namespace::existence(env, id),
+        Actor::Project(id) => project::existence(env, id),
     }
 }

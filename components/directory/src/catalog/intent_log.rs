@@ -8,21 +8,17 @@
 //! revision was.
 
 use super::changes::Changes;
-use super::dangling::Dangling;
-use super::load;
-use super::manifest::{Intent, Manifest, Part, RetiredBlobs, Root, RowKey, Rows, blob, manifest};
+use super::manifest::{Intent, Manifest, Part, RetiredBlobs, Root, RowKey, Rows, decode, manifest};
 use super::member::rows_of_users;
 use super::row;
 use super::table::{MemberRow, NamespaceRow, ProjectRow, Row};
-use crate::member;
-use crate::namespace;
-use crate::project;
+use crate::catalog::changes::Dangling;
+use crate::catalog::snapshot;
 use crate::store::{self, Existence, Key};
-use crate::user;
-use kit::gc;
+use crate::{member, namespace, project, user};
 use kit::root::{self, Decision};
 use kit::store::StoreError;
-use kit::{Env, Timestamp};
+use kit::{Env, Timestamp, gc};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -85,7 +81,7 @@ impl IntentLog {
         }
         // A change without an intent is in the catalog, so the catalog is read after the intents.
         let pending = pending(env)?;
-        let (groups, projects) = load::read(env)?.right_below(&deleted);
+        let (groups, projects) = snapshot::read(env)?.right_below(&deleted);
         let is_below = |parent: Result<Option<u64>, StoreError>| match parent {
             // An unreadable record keeps its row until it can be read ([`rows`]).
             Err(StoreError::Corrupt { .. }) => Ok(false),
@@ -351,8 +347,7 @@ impl TableUpdate<'_> {
                 new.push(part.clone());
                 continue;
             }
-            let corrupt = || StoreError::corrupt(&Key::CatalogBlob(&part.blob).to_string(), "no such rows");
-            let before: Vec<R> = R::decode(&blob(self.env, &part.blob)?).ok_or_else(corrupt)?;
+            let before: Vec<R> = decode(self.env, part, R::decode)?;
             let after = merge(&before, changed);
             if after == before {
                 new.push(part.clone());

@@ -1,6 +1,6 @@
 //! The stored form of the catalog's root, of a revision's manifest, and of intents.
 
-use crate::store::Key;
+use crate::store::{self, Key};
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -62,6 +62,23 @@ pub(crate) type RowKey = (u64, u64);
 /// New rows by key; `None` removes a row.
 pub(crate) type Rows<R> = BTreeMap<RowKey, Option<R>>;
 
+/// The most attempts of a reader that is slower than the blobs of a former revision are retained.
+const MAX_ATTEMPTS: usize = 5;
+
+/// The result of `read` for the present revision. After an error it is called again, because the revision's blobs may
+/// have been deleted meanwhile. 1 read for each attempt.
+pub(crate) fn read_latest<T>(env: &Env, read: impl Fn(&str) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    let mut outcome = Err(StoreError::Contended(Key::Catalog.to_string()));
+    for _ in 0..MAX_ATTEMPTS {
+        let revision = store::read::<Root>(env, &Key::Catalog)?.map(|root| root.revision).unwrap_or_default();
+        outcome = read(&revision);
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    outcome
+}
+
 /// The manifest of a revision. The empty revision, before the first import, has an empty manifest.
 pub(crate) fn manifest(env: &Env, revision: &str) -> Result<Manifest, StoreError> {
     if revision.is_empty() {
@@ -69,6 +86,12 @@ pub(crate) fn manifest(env: &Env, revision: &str) -> Result<Manifest, StoreError
     }
     let blob = blob(env, revision)?;
     serde_json::from_slice(&blob).map_err(|error| StoreError::corrupt(&Key::CatalogBlob(revision).to_string(), error))
+}
+
+/// The decoded blob of a part.
+pub(crate) fn decode<T>(env: &Env, part: &Part, decode: impl FnOnce(&[u8]) -> Option<T>) -> Result<T, StoreError> {
+    let corrupt = || StoreError::corrupt(&Key::CatalogBlob(&part.blob).to_string(), "no such rows");
+    decode(&blob(env, &part.blob)?).ok_or_else(corrupt)
 }
 
 pub(crate) fn blob(env: &Env, id: &str) -> Result<Vec<u8>, StoreError> {

@@ -1,18 +1,15 @@
 //! Direct members by group and project. The records store them by user.
 
-use super::manifest::{self, Part, Root, RowKey};
-use super::row;
-use super::snapshot::Catalog;
-use super::table::Members;
-use crate::member::{Source, is_current};
-use crate::model::role::Role;
-use crate::store::{self, Key};
+use crate::catalog::manifest::{self, Part, RowKey};
+use crate::catalog::row;
+use crate::catalog::snapshot::Catalog;
+use crate::catalog::table::Members;
+use crate::member::{Share, Source, is_current};
+use crate::model::membership::Role;
+use crate::store::Key;
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use std::collections::BTreeSet;
-
-/// The most attempts of a reader that is slower than the blobs of a former revision are retained.
-const MAX_ATTEMPTS: usize = 5;
 
 /// A direct member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,19 +29,12 @@ impl Member {
 /// The present direct members of all `sources`, without the tables of namespaces and projects. Reads: the root, and
 /// uncached ones of the manifest and the parts of the members' table.
 pub fn of_sources(env: &Env, sources: &[Source]) -> Result<Vec<Member>, StoreError> {
-    let mut last_error = None;
-    for _ in 0..MAX_ATTEMPTS {
-        let revision = store::read::<Root>(env, &Key::Catalog)?.map_or(String::new(), |root| root.revision);
+    manifest::read_latest(env, |revision| {
         let mut members = Vec::new();
-        let read = manifest::manifest(env, &revision)
-            .and_then(|manifest| members_in(env, &manifest.members, sources, |member| members.push(member)));
-        match read {
-            Ok(()) => return Ok(members),
-            // The revision's blobs were deleted meanwhile.
-            Err(error) => last_error = Some(error),
-        }
-    }
-    Err(last_error.unwrap_or_else(|| StoreError::Contended(Key::Catalog.to_string())))
+        let manifest = manifest::manifest(env, revision)?;
+        members_in(env, &manifest.members, sources, |member| members.push(member))?;
+        Ok(members)
+    })
 }
 
 impl Catalog {
@@ -101,5 +91,38 @@ fn member_blob(env: &Env, part: &Part) -> Result<bytes::Bytes, StoreError> {
     match env.blob(&key)? {
         Some(blob) => Ok(blob),
         None => manifest::blob(env, &part.blob).map(bytes::Bytes::from),
+    }
+}
+
+impl Catalog {
+    /// The users with a role in some project, by the rules of [`crate::access`]. The role is direct, inherited from a
+    /// group above, given by an invitation, or the namespace owner's. Administrators' rights in all projects do not
+    /// count. Inactive users count. Reads the tables of namespaces, projects and members.
+    pub fn users_with_projects(&self, env: &Env) -> Result<BTreeSet<u64>, StoreError> {
+        let mut users: BTreeSet<u64> = BTreeSet::new();
+        let mut sources: BTreeSet<Source> = self.projects().map(|project| Source::Project(project.id())).collect();
+        let mut invite = |shares: Vec<Share>| {
+            let invited = |share: &Share| share.role >= Role::Guest && is_current(share.expires_at, env.now);
+            for group in shares.iter().filter(|share| invited(share)).filter_map(|share| self.namespace(share.group_id))
+            {
+                sources.extend(group.lineage().map(|above| Source::Group(above.id())));
+            }
+        };
+        self.projects().for_each(|project| invite(project.shares()));
+        let with_projects = || self.namespaces().filter(|namespace| namespace.projects_below().len() > 0);
+        with_projects().for_each(|namespace| invite(namespace.shares()));
+        for namespace in with_projects() {
+            match namespace.owner() {
+                Some(owner) => drop(users.insert(owner)),
+                None => drop(sources.insert(Source::Group(namespace.id()))),
+            }
+        }
+        let sources: Vec<Source> = sources.into_iter().collect();
+        self.members(env, &sources, |member| {
+            if member.role >= Role::Guest && member.is_current(env.now) {
+                users.insert(member.user_id);
+            }
+        })?;
+        Ok(users)
     }
 }

@@ -1,7 +1,7 @@
 //! Records as rows of the catalog, with numbers instead of words. An unknown number means the least access.
 
 use super::manifest::RowKey;
-use super::table::{ACTIVE, ADMIN, BANNED, BOT, EXTERNAL, MemberRow, NamespaceRow, ProjectRow};
+use super::table::{self, ACTIVE, ADMIN, BANNED, BOT, DetailsJson, EXTERNAL, MemberRow, NamespaceRow, ProjectRow};
 use crate::member::{self, Membership, Source};
 use crate::namespace::Visibility;
 use crate::project::FeatureAccess;
@@ -43,13 +43,13 @@ fn number_of_feature_access(access: FeatureAccess) -> u8 {
 }
 
 pub fn shares(column: &[(u32, Vec<ShareRecord>)], row: u32) -> Vec<member::Share> {
-    let found = column.binary_search_by_key(&row, |(row, _)| *row).ok().and_then(|found| column.get(found));
-    found.map(|(_, shares)| shares.iter().cloned().map(member::Share::from).collect()).unwrap_or_default()
+    table::sparse(column, row).into_iter().flatten().cloned().map(member::Share::from).collect()
 }
 
 /// The row of a namespace. `owner` is the user of a personal namespace.
 pub fn namespace(id: u64, record: store::NamespaceRecord, owner: Option<&User>) -> NamespaceRow {
     let bit = |bit: u8, is_set: bool| if is_set { bit } else { 0 };
+    let details = record.details.as_ref().and_then(|details| serde_json::to_string(details).ok());
     let banned = owner.filter(|user| user.state == UserState::Banned);
     NamespaceRow {
         id,
@@ -64,7 +64,7 @@ pub fn namespace(id: u64, record: store::NamespaceRecord, owner: Option<&User>) 
         }),
         owner_incarnation: banned.and_then(|user| user.incarnation.id()).unwrap_or_default().to_owned(),
         visibility: number_of_visibility(record.visibility()),
-        details: record.details.as_ref().and_then(|details| serde_json::to_string(details).ok()).unwrap_or_default(),
+        details: DetailsJson(details.unwrap_or_default()),
         path: record.path,
         name: record.name,
         shares: record.shares,

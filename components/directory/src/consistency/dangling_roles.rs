@@ -2,7 +2,7 @@
 //! record exists. The next record with the id would get them.
 
 use super::subject::CheckedRecord;
-use crate::catalog::dangling::{Dangling, DeletedRecords};
+use crate::catalog::changes::{Dangling, DeletedRecords};
 use crate::catalog::intent_log::{self, DanglingPolicy, IntentLog};
 use crate::catalog::table::Row as _;
 use crate::dependents;

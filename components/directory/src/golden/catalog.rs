@@ -3,7 +3,7 @@
 
 use crate::access::Role;
 use crate::catalog::manifest::{Intent, Manifest, Root};
-use crate::catalog::table::{ACTIVE, BOT, EXTERNAL, MemberRow, NamespaceRow, ProjectRow, Row};
+use crate::catalog::table::{ACTIVE, BOT, DetailsJson, EXTERNAL, MemberRow, NamespaceRow, ProjectRow, Row};
 use crate::catalog::{self, Catalog};
 use crate::member::Source;
 use crate::namespace::{Details, Visibility};
@@ -60,9 +60,9 @@ fn namespaces() -> Vec<NamespaceRow> {
         path: "Acme".into(),
         name: "Acme & Söhne".into(),
         shares: shares(r#"[{"group_id":11,"role":30,"expires_at":1800000000000},{"group_id":12,"role":50}]"#),
-        details: r#"{"plan":"gold"}"#.into(),
+        details: DetailsJson(r#"{"plan":"gold"}"#.into()),
     };
-    let plain = NamespaceRow { shares: vec![], details: String::new(), ..group.clone() };
+    let plain = NamespaceRow { shares: vec![], details: DetailsJson::default(), ..group.clone() };
     let below =
         NamespaceRow { id: 11, parent_id: 10, visibility: 0, path: "core".into(), name: "Core".into(), ..plain };
     let own = NamespaceRow {

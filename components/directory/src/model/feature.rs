@@ -1,21 +1,30 @@
 //! Feature flags.
 
+use super::is_default;
+use super::membership::Source;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt;
 
 /// The gates of a feature. It is on if any gate is open.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct FeatureGates {
     /// On for all actors.
+    #[serde(skip_serializing_if = "is_default")]
     pub boolean: bool,
     /// On for these actors, for example `User:1` (see [`Actor`]).
+    #[serde(skip_serializing_if = "is_default")]
     pub actors: BTreeSet<String>,
     /// 0 to 100; always the same actors for the same feature.
+    #[serde(skip_serializing_if = "is_default")]
     pub percentage_of_actors: u8,
     /// 0 to 100; drawn at each check.
+    #[serde(skip_serializing_if = "is_default")]
     pub percentage_of_time: u8,
     /// Names of groups of actors. No group is defined here, so the names are stored and rendered but open no gate.
+    #[serde(skip_serializing_if = "is_default")]
     pub groups: BTreeSet<String>,
 }
 
@@ -25,6 +34,15 @@ pub enum Actor {
     User(u64),
     Group(u64),
     Project(u64),
+}
+
+impl From<Source> for Actor {
+    fn from(source: Source) -> Self {
+        match source {
+            Source::Group(id) => Actor::Group(id),
+            Source::Project(id) => Actor::Project(id),
+        }
+    }
 }
 
 impl Actor {

@@ -1,7 +1,8 @@
 //! Memberships of users, and groups that are invited into groups or projects.
 
-use super::role::Role;
+use super::is_default;
 use kit::Timestamp;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A group or project that has members.
@@ -12,10 +13,11 @@ pub enum Source {
 }
 
 /// A role in a group or project.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership {
     pub role: Role,
     /// The role ends at this moment.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub expires_at: Option<Timestamp>,
 }
 
@@ -48,3 +50,67 @@ pub(crate) fn is_current(expires_at: Option<Timestamp>, now: Timestamp) -> bool 
 
 /// Changes of a user's memberships; `None` ends a membership.
 pub type MembershipChanges = BTreeMap<Source, Option<Membership>>;
+
+/// A role in a group or project, ordered by its rights. The numbers are the reference service's `access_level`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "u64", into = "u64")]
+pub enum Role {
+    None = 0,
+    /// Counts as a member, but gives no rights.
+    MinimalAccess = 5,
+    Guest = 10,
+    Planner = 15,
+    Reporter = 20,
+    Developer = 30,
+    Maintainer = 40,
+    Owner = 50,
+}
+
+impl Role {
+    const ALL: [Role; 8] = [
+        Role::None,
+        Role::MinimalAccess,
+        Role::Guest,
+        Role::Planner,
+        Role::Reporter,
+        Role::Developer,
+        Role::Maintainer,
+        Role::Owner,
+    ];
+
+    /// The role with this `access_level`.
+    pub fn from_level(level: u64) -> Option<Self> {
+        Role::ALL.into_iter().find(|role| role.level() == level)
+    }
+
+    pub fn level(self) -> u64 {
+        self as u64
+    }
+}
+
+/// An unknown `access_level` in a record gives no rights.
+impl From<u64> for Role {
+    fn from(level: u64) -> Self {
+        Role::from_level(level).unwrap_or(Role::None)
+    }
+}
+
+impl From<Role> for u64 {
+    fn from(role: Role) -> Self {
+        role.level()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_have_the_access_levels_of_the_api() {
+        for level in [0, 5, 10, 15, 20, 30, 40, 50] {
+            assert_eq!(Role::from_level(level).map(Role::level), Some(level));
+        }
+        assert_eq!(Role::from_level(25), None);
+        assert!(Role::Planner < Role::Reporter && Role::MinimalAccess < Role::Guest);
+    }
+}

@@ -3,9 +3,9 @@
 use super::incarnation::Incarnation;
 use super::membership::{Share, Source};
 use super::namespace::{Namespace, Visibility};
-use super::role::Role;
 use super::user::UserKey;
 use crate::glob;
+use crate::model::membership::Role;
 use std::collections::BTreeMap;
 use std::fmt;
 

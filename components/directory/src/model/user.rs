@@ -1,24 +1,33 @@
 //! People and bots.
 
 use super::incarnation::Incarnation;
+use super::is_default;
 use super::namespace::Details;
+use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A user. The record has all fields except the id, which is in its key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
     /// From 1; 0 is the built-in administrator (see [`crate::caller`]).
+    #[serde(skip)]
     pub id: u64,
     pub username: String,
     pub name: String,
     /// The author's address in commits on behalf of the user. If absent, a no-reply address is used.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub commit_email: Option<String>,
     pub state: UserState,
+    #[serde(default, rename = "admin", skip_serializing_if = "is_default")]
     pub is_admin: bool,
     /// Whether the user sees internal groups and projects only as a member.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub external: bool,
     /// A service account, or the user of a project's or group's access token.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub bot: bool,
     /// The personal namespace, whose path is the username.
     pub namespace_id: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
     pub incarnation: Incarnation,
 }
 
@@ -43,7 +52,8 @@ impl UserKey {
 }
 
 /// The state that decides whether a user may use the service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "&str")]
 pub enum UserState {
     Active,
     Blocked,
@@ -74,6 +84,19 @@ impl UserState {
             UserState::Deactivated => "deactivated",
             UserState::PendingApproval => "blocked_pending_approval",
         }
+    }
+}
+
+/// An unknown state in a record gives no access.
+impl From<String> for UserState {
+    fn from(word: String) -> Self {
+        UserState::parse(&word).unwrap_or(UserState::Blocked)
+    }
+}
+
+impl From<UserState> for &str {
+    fn from(state: UserState) -> Self {
+        state.as_str()
     }
 }
 

@@ -4,7 +4,8 @@
 use crate::member::Source;
 use crate::model::incarnation::Incarnation;
 use crate::model::token::{Fingerprint, Subject, Token};
-use crate::store::{self, Existence, Key, NamespaceRecord, ProjectRecord, TokenRecord, UserRecord};
+use crate::store::{self, Existence, Key, TokenRecord};
+use crate::{namespace, project, user};
 use kit::Env;
 use kit::store::StoreError;
 use std::rc::Rc;
@@ -32,38 +33,43 @@ pub(crate) fn find_issued(env: &Env, fingerprint: &Fingerprint) -> Result<Option
 
 /// The record of a token for the present user, group or project with the id. 1 read, 2 for a job.
 pub(super) fn record(env: &Env, token: Token) -> Result<TokenRecord, StoreError> {
-    let of_project = |id| incarnation(store::existence::<ProjectRecord>(env, &Key::Project(id)));
-    let (incarnation, project_incarnation) = match token.subject {
-        Subject::User(id) => (of_user(env, id)?, Incarnation::default()),
-        Subject::Deployment(Source::Project(id)) => (of_project(id)?, Incarnation::default()),
-        Subject::Deployment(Source::Group(id)) => {
-            (incarnation(store::existence::<NamespaceRecord>(env, &Key::Namespace(id)))?, Incarnation::default())
-        }
-        Subject::Job { user_id, project_id, .. } => (of_user(env, user_id)?, of_project(project_id)?),
-    };
+    let subject = token.subject;
     let mut record = TokenRecord::from(token.with_unique_scopes());
-    (record.incarnation, record.project_incarnation) = (incarnation, project_incarnation);
+    let of_user = |id| user::existence(env, id).map(Existence::or_first);
+    let of_project = |id| project::existence(env, id).map(Existence::or_first);
+    match subject {
+        Subject::User(id) => record.incarnation = of_user(id)?,
+        Subject::Deployment(Source::Project(id)) => record.incarnation = of_project(id)?,
+        Subject::Deployment(Source::Group(id)) => record.incarnation = namespace::existence(env, id)?.or_first(),
+        Subject::Job { user_id, project_id, .. } => {
+            (record.incarnation, record.project_incarnation) = (of_user(user_id)?, of_project(project_id)?);
+        }
+    }
     Ok(record)
-}
-
-/// The incarnation of the present user with this id. 1 read.
-fn of_user(env: &Env, id: u64) -> Result<Incarnation, StoreError> {
-    incarnation(store::existence::<UserRecord>(env, &Key::User(id)))
 }
 
 /// The incarnation that owns the tokens of this user id; `None` if the user is deleted. 1 read.
 pub(crate) fn owner_incarnation(env: &Env, user_id: u64) -> Result<Option<Incarnation>, StoreError> {
-    Ok(match store::existence::<UserRecord>(env, &Key::User(user_id))? {
+    Ok(match user::existence(env, user_id)? {
         Existence::Present(incarnation) => Some(incarnation),
         Existence::Unknown => Some(Incarnation::default()),
         Existence::Deleted => None,
     })
 }
 
-/// A user, group or project without a record counts as the first incarnation, because it may be imported later.
-fn incarnation(existence: Result<Existence, StoreError>) -> Result<Incarnation, StoreError> {
-    Ok(match existence? {
-        Existence::Present(incarnation) => incarnation,
-        Existence::Unknown | Existence::Deleted => Incarnation::default(),
+/// The token with this fingerprint. 1 read.
+pub fn find(env: &Env, fingerprint: &Fingerprint) -> Result<Option<Token>, StoreError> {
+    Ok(store::read::<TokenRecord>(env, &Key::Token(fingerprint))?.map(Token::from))
+}
+
+/// Revokes a token. It stays listed.
+pub fn revoke(env: &Env, fingerprint: &Fingerprint) -> Result<(), StoreError> {
+    let key = Key::Token(fingerprint);
+    let Some(known) = store::read::<TokenRecord>(env, &key)? else { return Ok(()) };
+    store::update(env, &key, |current: Option<TokenRecord>| {
+        let mut record = current.unwrap_or_else(|| known.clone());
+        record.revoked = true;
+        record
     })
+    .map_err(|error| key.redact(error))
 }

@@ -11,7 +11,6 @@ use kit::{Env, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::rc::Rc;
 
 /// The variable with the minutes within which a token's last use is recorded once; empty or 0: uses are not recorded.
 pub const LAST_USE_MINUTES: &str = "token_last_use_minutes";
@@ -40,11 +39,7 @@ pub fn record_use(env: &Env, fingerprint: &Fingerprint) {
         return;
     }
     let is_recent = |at: Timestamp| env.now.millis() - at.millis() < minutes.saturating_mul(60_000);
-    let recent = env.instance_cache.get::<RecentUses>().unwrap_or_else(|| {
-        let recent = Rc::new(RecentUses::default());
-        env.instance_cache.put(recent.clone());
-        recent
-    });
+    let recent = env.instance_cache.get_or_insert_with(RecentUses::default);
     if recent.0.borrow().get(fingerprint.bytes()).copied().is_some_and(is_recent) {
         return;
     }
@@ -98,6 +93,7 @@ mod tests {
     use super::*;
     use kit::store::Store as _;
     use kit::testing::{FailingStore, MemoryStore, env};
+    use std::rc::Rc;
 
     fn at(store: impl kit::store::Store + 'static, minute: i64, warm: &Env) -> Env {
         let now = Timestamp::from_millis(warm.now.millis() + minute * 60_000);

@@ -1,27 +1,22 @@
 //! Builds a segment in memory out of a batch of changes, and writes it.
 
-mod byte_pool;
-mod document_map;
 mod frequent;
-mod ngram_filter;
 mod term_table;
 
-use super::dictionary_writer::{DictionarySinks, DictionaryWriter, WrittenDictionary};
 use super::id_index::IdIndexWriter;
 use super::lengths::LengthsWriter;
 use super::ngrams::{self, FrequentNgrams};
 use super::postings::PostingList;
 use super::time_index::TimeIndexWriter;
-use super::{FIELDS, Field, PageStore, SegmentHeader, TableName, page_sink, positions};
-use crate::facet;
+use super::{FIELDS, Field, PageSink, PageStore, SegmentHeader, TableName, page_sink, positions};
 use crate::hash::FxHashMap;
 use crate::issue::{Change, Issue};
-use crate::set;
+use crate::segment::builder::frequent::{DocumentMap, NgramFilter};
+use crate::segment::dictionary::{DictionarySinks, DictionaryWriter, WrittenDictionary};
 use crate::table::{PageIndex, TableWriter};
 use crate::text::{self, Analyzer, Ngram};
-use document_map::DocumentMap;
+use crate::{facet, set};
 use kit::store::StoreError;
-use ngram_filter::NgramFilter;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use term_table::TermTable;
@@ -148,28 +143,13 @@ impl SegmentBuilder {
         let mut keep = |table: TableName, index: PageIndex| tables.insert(table.as_str().to_owned(), index);
         let sink = |table| page_sink(page_store, segment, table);
 
-        let facets = std::mem::take(&mut self.facets);
-        let mut table = TableWriter::new(sink(TableName::Facets));
-        let (mut value, mut encoded, mut documents) = (Vec::new(), Vec::new(), Vec::new());
-        for number in facets.sorted() {
-            facets.read(number, &mut encoded);
-            documents.clear();
-            decode(&encoded, &mut documents);
-            value.clear();
-            set::encode(&mut value, &documents);
-            table.push(facets.text(number), &value)?;
-        }
-        drop(facets);
-        keep(TableName::Facets, table.finish()?);
+        keep(TableName::Facets, write_facets(std::mem::take(&mut self.facets), sink(TableName::Facets))?);
 
         let mut issues: Vec<(u64, Option<u32>)> = self.issues.drain().collect();
         issues.sort_unstable();
         let mut table = IdIndexWriter::new(sink(TableName::Ids));
-        for (id, document) in &issues {
-            if let Some(document) = document {
-                table.push(*id, *document)?;
-            }
-        }
+        let mut present = issues.iter().filter_map(|(id, document)| Some((*id, (*document)?)));
+        present.try_for_each(|(id, document)| table.push(id, document))?;
         keep(TableName::Ids, table.finish()?);
 
         for (name, timestamps) in [(TableName::Created, &mut self.created), (TableName::Updated, &mut self.updated)] {
@@ -183,10 +163,8 @@ impl SegmentBuilder {
             // Now `ends` also has the start of the first document.
             ends.insert(0, 0);
             let mut table = LengthsWriter::new(sink(TableName::Lengths(field)));
-            let starts = ends.windows(2);
-            starts
-                .filter_map(|pair| Some(pair.last()? - pair.first()? - 1))
-                .try_for_each(|length| table.push(length))?;
+            let mut lengths = ends.windows(2).filter_map(|pair| Some(pair.last()? - pair.first()? - 1));
+            lengths.try_for_each(|length| table.push(length))?;
             keep(TableName::Lengths(field), table.finish()?);
         }
 
@@ -210,8 +188,7 @@ impl SegmentBuilder {
         }
 
         for ((field, terms), starts) in FIELDS.into_iter().zip(&self.terms).zip(&self.ends) {
-            let table = TableName::Affixes(field);
-            let end = starts.last().copied().unwrap_or_default();
+            let (table, end) = (TableName::Affixes(field), starts.last().copied().unwrap_or_default());
             let positions =
                 |affix, text: &str| Ok(frequent::positions_with_affix((terms, ANALYZER), (affix, text), end));
             keep(table, affixes.write(field, sink(table), positions)?);
@@ -295,6 +272,21 @@ const MAX_KEPT_TEXT: usize = 1 << 20;
 fn decode(encoded: &[u8], into: &mut Vec<u32>) {
     // `None` means damaged numbers. These were encoded here.
     let _ = positions::for_each(encoded, |number| into.push(number));
+}
+
+/// Writes the facets with their sets of documents.
+fn write_facets(facets: TermTable, sink: PageSink) -> Result<PageIndex, StoreError> {
+    let mut table = TableWriter::new(sink);
+    let (mut value, mut encoded, mut documents) = (Vec::new(), Vec::new(), Vec::new());
+    for number in facets.sorted() {
+        facets.read(number, &mut encoded);
+        documents.clear();
+        decode(&encoded, &mut documents);
+        value.clear();
+        set::encode(&mut value, &documents);
+        table.push(facets.text(number), &value)?;
+    }
+    table.finish()
 }
 
 #[cfg(test)]

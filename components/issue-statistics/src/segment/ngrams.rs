@@ -1,9 +1,8 @@
 //! The n-gram index: the blocks of the dictionary that have terms with each n-gram. For frequent n-grams, the documents
 //! are stored too, so that a search for `e` unites nothing.
 
-use super::field::{FIELDS, Field};
-use super::positions;
 use crate::hash::FxHashMap;
+use crate::segment::positions;
 use crate::set::{self, Bitset};
 use crate::table::{Entry, PageIndex, TableWriter};
 use crate::text::{self, Analyzer, Ngram};
@@ -172,6 +171,15 @@ pub fn documents_key(field: Field, ngram: &str) -> Vec<u8> {
     };
     [kind, ngram.as_bytes()].concat()
 }
+
+/// A searchable text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Field {
+    Title,
+    Description,
+}
+
+pub const FIELDS: [Field; 2] = [Field::Title, Field::Description];
 
 #[cfg(test)]
 mod tests {

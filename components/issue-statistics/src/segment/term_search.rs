@@ -2,13 +2,11 @@
 //! such terms. One substring search passes over all terms of a block.
 
 use super::dictionary::{DictionaryBlock, SEPARATOR};
-use super::ngrams;
 use super::postings::PostingsRef;
-use super::{Segment, TableName};
+use super::{Segment, TableName, ngrams};
 use crate::query_cost::{LOOKUP_COST, QueryCost, SearchError};
-use crate::set;
 use crate::table::Entry;
-use crate::text;
+use crate::{set, text};
 use bytes::Bytes;
 use memchr::{memchr, memchr_iter, memmem};
 

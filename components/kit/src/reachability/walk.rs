@@ -1,9 +1,9 @@
 //! The walk: bounded steps over the graph of roots and blobs.
 
-use super::cursor::{Cursor, Phase, StepError};
 use super::log::{MAX_BLOB_MARKS, MarkLog, VISITED};
 use super::{BlobId, GcSource, KeyLayout, Node, Tracer};
 use crate::env::Env;
+use crate::reachability::log::{Cursor, Phase, StepError};
 use crate::store::{StoreError, list_all};
 use std::collections::BTreeSet;
 

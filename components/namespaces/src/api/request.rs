@@ -3,11 +3,10 @@
 use directory::caller::Caller;
 use directory::member::Memberships;
 use directory::request_limits;
-use kit::keyset;
 use kit::page::Pagination;
 use kit::params::Params;
 use kit::store::StoreError;
-use kit::{Env, Error, Request, Response};
+use kit::{Env, Error, Request, Response, keyset};
 use serde_json::Value;
 
 /// The parameters with list values.

@@ -1,8 +1,7 @@
 //! Users.
 
 use super::request::DirectoryRequest;
-use crate::user::{self as view, UserView};
-use crate::user_filter::UserFilter;
+use crate::user::{self as view, UserFilter, UserView};
 use directory::catalog::{self, Catalog, NamespaceView};
 use directory::record_cache;
 use directory::user::{self, User, UserState};
@@ -70,38 +69,13 @@ pub fn list(request: &DirectoryRequest) -> Result<Response, Error> {
         return Err(forbidden("Must be admin to list users by admins"));
     }
     let catalog = catalog::read(request.env)?;
-    let is_listed =
-        |namespace: &NamespaceView| (is_admin || namespace.has_active_owner()) && filter.matches(*namespace);
-    let candidates: Vec<NamespaceView> = match (&filter.search, &filter.username) {
-        (Some(search), _) => {
-            request.check_rows(catalog.namespaces().len())?;
-            search.find(request.env, &catalog, is_admin)?
-        }
-        (None, Some(name)) => {
-            let user = user::by_username(request.env, name)?;
-            user.and_then(|user| catalog.namespace_of_user(user.id)).into_iter().collect()
-        }
-        (None, None) => catalog.namespaces().collect(),
-    };
-    let owned = candidates.into_iter().filter_map(|namespace| Some((namespace.owner()?, namespace)));
-    let mut found: Vec<(u64, NamespaceView)> = owned.filter(|(_, namespace)| is_listed(namespace)).collect();
+    let mut found = find(request, &catalog, &filter)?;
     if filter.only_without_projects {
         let with_projects = catalog.users_with_projects(request.env)?;
         found.retain(|(id, _)| !with_projects.contains(id));
     }
     if filter.only_blocked {
-        if found.len() > MAX_RECORDS {
-            return Err(Error::bad_request("blocked needs a filter that leaves fewer users"));
-        }
-        let env = record_cache::attach(request.env)?;
-        let is_blocked =
-            |id| Ok::<_, Error>(user::by_id(&env, id)?.is_some_and(|user| user.state == UserState::Blocked));
-        let blocked: Result<Vec<_>, Error> = found
-            .into_iter()
-            .map(|user| Ok(is_blocked(user.0)?.then_some(user)))
-            .filter_map(Result::transpose)
-            .collect();
-        found = blocked?;
+        found = only_blocked(request, found)?;
     }
     let sort_key = |(id, namespace): &(u64, NamespaceView)| {
         if let Some(search) = by_match {
@@ -131,6 +105,46 @@ pub fn list(request: &DirectoryRequest) -> Result<Response, Error> {
     }
     let next = |last, has_more: bool| has_more.then(|| ("cursor", sort_key(&last).to_cursor(column)));
     request.respond_with_next(page, &UserFilter::PARAMETERS, &found, next, show)
+}
+
+/// The users who match the filter, apart from its last two conditions.
+fn find<'a>(
+    request: &DirectoryRequest,
+    catalog: &'a Catalog,
+    filter: &UserFilter,
+) -> Result<Vec<(u64, NamespaceView<'a>)>, Error> {
+    let is_admin = request.caller.is_admin();
+    let candidates: Vec<NamespaceView> = match (&filter.search, &filter.username) {
+        (Some(search), _) => {
+            request.check_rows(catalog.namespaces().len())?;
+            search.find(request.env, catalog, is_admin)?
+        }
+        (None, Some(name)) => {
+            let user = user::by_username(request.env, name)?;
+            user.and_then(|user| catalog.namespace_of_user(user.id)).into_iter().collect()
+        }
+        (None, None) => catalog.namespaces().collect(),
+    };
+    let owned = candidates.into_iter().filter_map(|namespace| Some((namespace.owner()?, namespace)));
+    let is_listed = |namespace: NamespaceView| (is_admin || namespace.has_active_owner()) && filter.matches(namespace);
+    Ok(owned.filter(|(_, namespace)| is_listed(*namespace)).collect())
+}
+
+fn only_blocked<'a>(
+    request: &DirectoryRequest,
+    users: Vec<(u64, NamespaceView<'a>)>,
+) -> Result<Vec<(u64, NamespaceView<'a>)>, Error> {
+    if users.len() > MAX_RECORDS {
+        return Err(Error::bad_request("blocked needs a filter that leaves fewer users"));
+    }
+    let env = record_cache::attach(request.env)?;
+    let mut blocked = Vec::new();
+    for user in users {
+        if user::by_id(&env, user.0)?.is_some_and(|user| user.state == UserState::Blocked) {
+            blocked.push(user);
+        }
+    }
+    Ok(blocked)
 }
 
 fn render(request: &DirectoryRequest, catalog: &Catalog, user: &User, view: UserView) -> Value {

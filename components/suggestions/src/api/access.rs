@@ -3,21 +3,19 @@
 //! authorized after the body was read. An earlier decision only saves reading the body.
 
 use super::context::RequestContext;
-use super::input;
+use crate::api::context;
 use crate::discussion::{CommentedFile, Discussion, Note};
 use crate::git::ObjectId;
 use crate::merge_request::MergeRequest;
 use crate::repository_id::RepositoryId;
-use crate::store::discussions;
-use crate::store::{default_branch, merge_requests, ref_names, refs};
+use crate::store::{default_branch, discussions, merge_requests, ref_names, refs};
 use crate::suggestion::Suggestion;
 use directory::access::{self, Role};
 use directory::caller::{self, AcceptedTokens, Caller};
 use directory::namespace::Visibility;
 use directory::project::{self, Project, ProjectKey, ProjectLookup};
-use directory::record_cache;
-use directory::request_limits;
 use directory::user::{self, User, UserKey};
+use directory::{record_cache, request_limits};
 use http::StatusCode;
 use kit::store::StoreError;
 use kit::{Env, Error, Request};
@@ -157,12 +155,11 @@ pub struct ReadableSuggestion {
     pub merge_request: MergeRequest,
 }
 
-/// The suggestion with this id; 401 for anonymous callers, 404 if the caller may not read the merge
-/// request.
+/// The suggestion with this id; 401 for anonymous callers, 404 if the caller may not read the merge request.
 pub fn readable_suggestion(context: &RequestContext, id: &str) -> Result<ReadableSuggestion, Error> {
     let env = &context.env;
     context.caller.user_or_401()?;
-    let id = input::suggestion_id(id)?;
+    let id = context::suggestion_id(id)?;
     let not_found = || Error::not_found("Suggestion");
     let (suggestion, discussion) = discussions::find_suggestion(env, id)?.ok_or_else(not_found)?;
     let project = project::by_id(env, discussion.project.id)?.filter(|project| project.key() == discussion.project);
@@ -182,8 +179,7 @@ pub struct PushableMergeRequest {
     pub target: Project,
 }
 
-/// 403 unless the caller may read the merge request in the project `target`, and may push to its source
-/// branch.
+/// 403 unless the caller may read the merge request in the project `target`, and may push to its source branch.
 pub fn pushable_merge_request(
     context: &RequestContext,
     target: &ProjectKey,

@@ -1,16 +1,13 @@
 //! Commenting on a merge request; a comment on a line of text may contain suggestions.
 
-use super::access::{self, WritableMergeRequest};
-use super::context::RequestContext;
-use super::input;
-use super::note_suggestions;
-use super::position;
-use super::render::DiscussionRenderer;
-use super::text_limit;
+use crate::api::access::{self, WritableMergeRequest};
+use crate::api::context::{self, RequestContext, TextBudget};
+use crate::api::position::{self, CommentedLine};
+use crate::api::render::DiscussionRenderer;
 use crate::discussion::{DiffPosition, Discussion, Note, RangeEnd, internal_id};
 use crate::git::ObjectId;
-use crate::store::discussions;
-use crate::suggestion::Suggestion;
+use crate::store::{discussions, objects};
+use crate::suggestion::{self, Suggestion};
 use http::StatusCode;
 use kit::params::{Params, Validation};
 use kit::store::StoreError;
@@ -28,7 +25,7 @@ const MAX_RANGE_TEXT: usize = 128;
 /// path to the file, and the file. Takes 2 counters, writes the discussion and 1 record for each suggestion, and swaps
 /// the list.
 pub fn create(context: &RequestContext, project: &str, iid: &str, params: &Params) -> Result<Response, Error> {
-    input::check_iid(iid)?;
+    context::check_iid(iid)?;
     let comment = parse_comment(params)?;
     let writable = access::writable_merge_request(context, project, iid)?;
     let discussion = save(context, &writable, comment)?;
@@ -38,7 +35,7 @@ pub fn create(context: &RequestContext, project: &str, iid: &str, params: &Param
 
 /// `POST /projects/:id/merge_requests/:iid/notes`: a comment on the whole merge request.
 pub fn create_note(context: &RequestContext, project: &str, iid: &str, params: &Params) -> Result<Response, Error> {
-    input::check_iid(iid)?;
+    context::check_iid(iid)?;
     let (body, is_internal) = required_body(params)?;
     let writable = access::writable_merge_request(context, project, iid)?;
     let comment = NewComment { body, is_internal, position: None, is_individual: true };
@@ -73,11 +70,11 @@ fn save(context: &RequestContext, writable: &WritableMergeRequest, comment: NewC
         None => None,
     };
     let suggestions = match &line {
-        Some(line) => note_suggestions::make(context, &body, line, &[])?,
+        Some(line) => make_suggestions(context, &body, line, &[])?,
         None => Vec::new(),
     };
     if let Some(line) = &line {
-        note_suggestions::protect_file(context, line)?;
+        protect_file(context, line)?;
     }
     let note = new_note(context, writable, body, suggestions)?;
     let id = ObjectId::new(Sha1::digest(context.env.id()).into()).to_string();
@@ -135,7 +132,7 @@ pub fn check_body(body: &str) -> Result<(), Error> {
     if body.trim().is_empty() {
         return Err(invalid_note("note", "can't be blank"));
     }
-    text_limit::find_excess(body).map_or(Ok(()), |why| Err(invalid_note("note", &why)))
+    context::find_excess(body).map_or(Ok(()), |why| Err(invalid_note("note", &why)))
 }
 
 /// 400 in the form of the reference service.
@@ -195,4 +192,54 @@ fn parse_comment(params: &Params) -> Result<NewComment, Error> {
     }
     checks.finish()?;
     Ok(NewComment { position: Some(position), ..comment })
+}
+
+/// The most suggestions in one note. Earlier builds accepted 1,000.
+const MAX_SUGGESTIONS: usize = 100;
+
+/// The suggestions in a note on a line. A suggestion that the note had before its text was edited keeps its id.
+pub fn make_suggestions(
+    context: &RequestContext,
+    body: &str,
+    line: &CommentedLine,
+    former: &[Suggestion],
+) -> Result<Vec<Suggestion>, Error> {
+    let blocks = suggestion::parse(body);
+    if blocks.is_empty() {
+        return Ok(Vec::new());
+    }
+    if blocks.len() > MAX_SUGGESTIONS {
+        let text = format!("the note has {} suggestions, and at most {MAX_SUGGESTIONS} are allowed", blocks.len());
+        return Err(Error::bad_request(&text));
+    }
+    let Some(contents) = &line.contents else {
+        let text = format!("suggestions can be made for files of at most {} bytes", objects::MAX_WHOLE);
+        return Err(Error::bad_request(&text));
+    };
+    let mut budget = TextBudget::new();
+    let mut suggestions = Vec::new();
+    let mut former: Vec<&Suggestion> = former.iter().collect();
+    for block in blocks {
+        let new = Suggestion::new(0, block, line.line, contents);
+        let replaced = contents.slice(&new.lines()).map_or(0, |lines| lines.len());
+        budget.spend(replaced + new.to_content.len())?;
+        let same = former.iter().position(|former| former.proposes_as(&new)).map(|place| former.remove(place).clone());
+        suggestions.push(same.unwrap_or(new));
+    }
+    let count = suggestions.iter().filter(|suggestion| suggestion.id == 0).count();
+    if count > 0 {
+        let first = discussions::allocate_suggestion_ids(&context.env, count)?;
+        let new = suggestions.iter_mut().filter(|suggestion| suggestion.id == 0);
+        new.zip(first..).for_each(|(suggestion, id)| suggestion.id = id);
+    }
+    Ok(suggestions)
+}
+
+/// Protects the commented file from the sweep, so that the discussion's lines can be followed as long as the discussion
+/// exists.
+pub fn protect_file(context: &RequestContext, line: &CommentedLine) -> Result<(), Error> {
+    if let Some(contents) = &line.contents {
+        objects::copy_to_current(&context.env, line.file.repository, line.file.blob, contents.contents())?;
+    }
+    Ok(())
 }

@@ -42,11 +42,9 @@ pub struct FileCache<'a> {
 
 impl<'a> FileCache<'a> {
     pub fn new(env: &'a Env) -> Self {
-        let instance = env.instance_cache.get::<InstanceFiles>().unwrap_or_else(|| {
-            let (files, diffs) = (ByteLru::new(INSTANCE_FILES), ByteLru::new(INSTANCE_DIFFS));
-            let instance = Rc::new(InstanceFiles { files, diffs });
-            env.instance_cache.put(instance.clone());
-            instance
+        let instance = env.instance_cache.get_or_insert_with(|| InstanceFiles {
+            files: ByteLru::new(INSTANCE_FILES),
+            diffs: ByteLru::new(INSTANCE_DIFFS),
         });
         FileCache { env, files: RefCell::default(), instance, budget: StepBudget::new() }
     }

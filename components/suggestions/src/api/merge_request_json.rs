@@ -3,7 +3,7 @@
 use super::access::ReadableMergeRequest;
 use super::context::RequestContext;
 use super::history::{self, MergeBase};
-use super::users::UserRenderer;
+use crate::api::render::UserRenderer;
 use crate::git::ObjectId;
 use crate::merge_request::{End, MergeRequestState};
 use crate::repository_id::RepositoryId;

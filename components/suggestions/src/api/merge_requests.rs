@@ -2,10 +2,9 @@
 
 use super::access::{self, ReadableMergeRequest};
 use super::context::RequestContext;
-use super::input;
 use super::merge_request_json::MergeRequestRenderer;
 use super::notes::MergeRequestName;
-use super::text_limit;
+use crate::api::context;
 use crate::merge_request::{MergeRequest, MergeRequestState};
 use crate::repository_id::RepositoryId;
 use crate::store::merge_requests::{self as store, BranchesTaken};
@@ -29,16 +28,7 @@ pub fn show(context: &RequestContext, name: MergeRequestName) -> Result<Response
 pub fn update(context: &RequestContext, name: MergeRequestName, params: &Params) -> Result<Response, Error> {
     check_iid(name.iid)?;
     let checks = Validation::new(params);
-    let known = ["title", "description", "target_branch", "state_event", "allow_collaboration"];
-    let other = UNSUPPORTED
-        .iter()
-        .chain(&MERGE_OPTIONS)
-        .map(|(name, _)| name)
-        .chain(&["allow_maintainer_to_push", "remove_labels"]);
-    let is_given = |name: &&str| params.has(name) || params.is_null(name);
-    if !known.iter().chain(other).any(is_given) {
-        checks.reject(format!("{} are missing, at least one parameter must be provided", known.join(", ")));
-    }
+    require_a_change(params, &checks);
     refuse_unsupported(&checks);
     // A creation may ask for these options, as a wish for the later merge. Here they would be the only change.
     MERGE_OPTIONS.iter().for_each(|(name, neutral)| checks.unsupported(name, neutral));
@@ -96,6 +86,17 @@ pub fn update(context: &RequestContext, name: MergeRequestName, params: &Params)
     })?;
     readable.merge_request = changed.map_err(conflict)?.ok_or_else(not_found)?;
     Ok(Response::ok(&MergeRequestRenderer::new(context).render_whole(&readable)?))
+}
+
+/// Refuses an update without any parameter of one.
+fn require_a_change(params: &Params, checks: &Validation) {
+    let known = ["title", "description", "target_branch", "state_event", "allow_collaboration"];
+    let other = UNSUPPORTED.iter().chain(&MERGE_OPTIONS).map(|(name, _)| name);
+    let other = other.chain(&["allow_maintainer_to_push", "remove_labels"]);
+    let is_given = |name: &&str| params.has(name) || params.is_null(name);
+    if !known.iter().chain(other).any(is_given) {
+        checks.reject(format!("{} are missing, at least one parameter must be provided", known.join(", ")));
+    }
 }
 
 /// `POST /projects/:id/merge_requests`: 201 and the merge request.
@@ -217,10 +218,10 @@ fn check_texts(title: Option<&str>, description: Option<&str>) -> Result<(), Err
     if title.is_some_and(|title| title.trim().is_empty()) {
         return Err(invalid("title", "can't be blank"));
     }
-    if let Some(why) = title.and_then(text_limit::find_excess_of_title) {
+    if let Some(why) = title.and_then(context::find_excess_of_title) {
         return Err(invalid("title", &why));
     }
-    match description.and_then(text_limit::find_excess) {
+    match description.and_then(context::find_excess) {
         Some(why) => Err(invalid("description", &why)),
         None => Ok(()),
     }
@@ -233,5 +234,5 @@ fn invalid(field: &str, why: &str) -> Error {
 
 /// Checks a merge request's iid in a path; 400 if it is not an integer.
 fn check_iid(text: &str) -> Result<(), Error> {
-    input::integer(text).map(drop).ok_or_else(|| Error::validation("merge_request_iid is invalid"))
+    context::integer(text).map(drop).ok_or_else(|| Error::validation("merge_request_iid is invalid"))
 }

@@ -3,12 +3,10 @@
 use super::access::{self, ReadableMergeRequest, WritableMergeRequest};
 use super::context::RequestContext;
 use super::create_discussion::{INTERNAL, check_body, invalid_note, new_note, required_body};
-use super::input;
 use super::json_page::JsonPage;
-use super::note_suggestions;
 use super::position;
 use super::render::DiscussionRenderer;
-use super::show;
+use crate::api::{context, create_discussion, render};
 use crate::discussion::{Discussion, Note, Resolution};
 use crate::store::discussions as store;
 use http::StatusCode;
@@ -39,12 +37,12 @@ pub struct MergeRequestName<'a> {
 
 impl MergeRequestName<'_> {
     fn read(&self, context: &RequestContext) -> Result<ReadableMergeRequest, Error> {
-        input::check_iid(self.iid)?;
+        context::check_iid(self.iid)?;
         access::readable_merge_request(context, self.project, self.iid)
     }
 
     fn write(&self, context: &RequestContext) -> Result<WritableMergeRequest, Error> {
-        input::check_iid(self.iid)?;
+        context::check_iid(self.iid)?;
         access::writable_merge_request(context, self.project, self.iid)
     }
 }
@@ -59,12 +57,12 @@ pub fn reply(
     let (body, is_internal) = required_body(params)?;
     let writable = name.write(context)?;
     check_body(&body)?;
-    let present = show::find(context, &writable.readable, discussion)?;
+    let present = render::find(context, &writable.readable, discussion)?;
     if is_internal && !present.is_internal() {
         return Err(invalid_note("confidential", "reply should have same confidentiality as top-level note"));
     }
     let suggestions = match position::stored_line(context, &present)? {
-        Some(line) => note_suggestions::make(context, &body, &line, &[])?,
+        Some(line) => create_discussion::make_suggestions(context, &body, &line, &[])?,
         None => Vec::new(),
     };
     let note = new_note(context, &writable, body, suggestions)?;
@@ -131,7 +129,7 @@ fn edit_body(
     }
     let suggestions = match position::stored_line(context, present)? {
         _ if note.body == body => note.suggestions.clone(),
-        Some(line) => note_suggestions::make(context, body, &line, &note.suggestions)?,
+        Some(line) => create_discussion::make_suggestions(context, body, &line, &note.suggestions)?,
         None => Vec::new(),
     };
     update(context, writable, &present.id, |discussion| {
@@ -183,7 +181,7 @@ pub fn resolve(
     let resolved = checks.required("resolved").and_then(|_| checks.boolean("resolved")).unwrap_or_default();
     checks.finish()?;
     let writable = name.write(context)?;
-    show::find(context, &writable.readable, discussion)?;
+    render::find(context, &writable.readable, discussion)?;
     let changed = set_resolved(context, &writable, discussion, resolved)?;
     let mut renderer = DiscussionRenderer::new(context, &writable.readable, std::slice::from_ref(&changed))?;
     Ok(Response::ok(&renderer.render(&changed)?))
@@ -256,7 +254,7 @@ pub fn list_of_discussion(
     discussion: &str,
 ) -> Result<Response, Error> {
     let readable = name.read(context)?;
-    let discussion = show::find(context, &readable, discussion)?;
+    let discussion = render::find(context, &readable, discussion)?;
     let mut renderer = DiscussionRenderer::new(context, &readable, std::slice::from_ref(&discussion))?;
     let json = renderer.render(&discussion)?;
     Ok(Response::ok(json.get("notes").unwrap_or(&Value::Null)))
@@ -328,7 +326,7 @@ fn find_discussion(
     note_id: u64,
 ) -> Result<Discussion, Error> {
     let found = match discussion {
-        Some(id) => Some(show::find(context, readable, id)?).filter(|discussion| discussion.note(note_id).is_some()),
+        Some(id) => Some(render::find(context, readable, id)?).filter(|discussion| discussion.note(note_id).is_some()),
         None => {
             let mut found = None;
             let (key, sees_internal) = (readable.project.key(), readable.sees_internal_notes);
@@ -384,5 +382,5 @@ fn respond_with_note(
 
 /// A note's id in a path; 400 if it is not an integer.
 fn note_id(text: &str) -> Result<u64, Error> {
-    input::integer(text).ok_or_else(|| Error::validation("note_id is invalid"))
+    context::integer(text).ok_or_else(|| Error::validation("note_id is invalid"))
 }

@@ -6,12 +6,11 @@ mod pack_stream;
 mod push;
 mod push_request;
 mod ref_list;
-mod ref_moves;
 mod request_body;
-mod response;
 mod selection;
 
 use super::access;
+use crate::api::repository::request_body::{git_response, refusal_text};
 use crate::git::pktline;
 use crate::repository_id::RepositoryId;
 use crate::route::GitService;
@@ -22,7 +21,6 @@ use kit::error::{BASIC, BEARER};
 use kit::{Env, Error, Request, Response};
 use ref_list::RefList;
 use request_body::RequestBody;
-use response::{git_response, refusal_text};
 
 const GIT_PROTOCOL: HeaderName = HeaderName::from_static("git-protocol");
 

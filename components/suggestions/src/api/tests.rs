@@ -51,12 +51,11 @@ mod local_repository;
 pub use local_repository::Repository;
 
 use crate::api;
-use crate::applicability::InapplicableReason;
+use crate::api::source_branch::InapplicableReason;
 use crate::git::pack_entry::EntryKind;
 use crate::git::{Object, ObjectId, ObjectKind, pktline};
 use crate::repository_id::RepositoryId;
-use crate::store::ref_transaction::{Conflict, RefChange, update_all};
-use crate::store::refs;
+use crate::store::refs::{self, Conflict, RefChange, update_all};
 use bytes::Bytes;
 use directory::access::Role;
 use directory::dependents;

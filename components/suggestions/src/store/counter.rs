@@ -1,9 +1,12 @@
 //! Counters of ids: how ids are taken, and whether a counter is behind an id in use.
 
-use super::key::Key;
+use crate::store::key::Key;
+use bytes::Bytes;
 use kit::Env;
 use kit::reachability::Tracer;
 use kit::store::StoreError;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -53,4 +56,19 @@ impl CounterCheck {
         }
         Ok(())
     }
+}
+
+/// The record of a blob; `None` if there is no such blob. 1 read.
+pub fn read<R: DeserializeOwned>(env: &Env, key: &Key) -> Result<Option<R>, StoreError> {
+    let key = key.to_string();
+    let Some(bytes) = env.blob(&key)? else { return Ok(None) };
+    serde_json::from_slice(&bytes).map(Some).map_err(|why| StoreError::corrupt(&key, why))
+}
+
+pub fn write(env: &Env, key: &Key, record: &impl Serialize) -> Result<(), StoreError> {
+    let key = key.to_string();
+    let bytes = serde_json::to_vec(record).map_err(|why| StoreError::corrupt(&key, why))?;
+    env.store.set(&key, &bytes)?;
+    env.blobs.put(&key, Bytes::from(bytes));
+    Ok(())
 }

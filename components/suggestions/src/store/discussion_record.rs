@@ -1,7 +1,7 @@
 //! The stored form of discussions. Unknown fields are ignored; a missing field has its default.
 
 use super::record::is_default;
-use crate::discussion::{CommentedFile, DiffPosition, Discussion, Note, RangeEnd, Resolution};
+use crate::discussion::{CommentedFile, DiffPosition, Discussion, Note, Resolution};
 use crate::git::ObjectId;
 use crate::repository_id::RepositoryId;
 use crate::suggestion::Suggestion;
@@ -47,11 +47,11 @@ pub struct DiscussionInitialRecord {
     #[serde(default, skip_serializing_if = "is_default")]
     individual: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    position: Option<PositionRecord>,
+    position: Option<DiffPosition>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     file: Option<FileRecord>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    suggestions: Vec<SuggestionRecord>,
+    suggestions: Vec<Suggestion>,
 }
 
 /// The present state of a discussion that was changed or is internal.
@@ -91,7 +91,7 @@ struct NoteRecord {
     #[serde(default, skip_serializing_if = "is_default")]
     system: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    suggestions: Vec<SuggestionRecord>,
+    suggestions: Vec<Suggestion>,
 }
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -103,36 +103,6 @@ struct ResolutionRecord {
 }
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-struct PositionRecord {
-    kind: String,
-    base_sha: String,
-    start_sha: String,
-    head_sha: String,
-    #[serde(default, skip_serializing_if = "is_default")]
-    old_path: Option<String>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    new_path: Option<String>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    old_line: Option<u64>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    new_line: Option<u64>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    line_range: Option<[RangeEndRecord; 2]>,
-}
-
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
-struct RangeEndRecord {
-    #[serde(default, skip_serializing_if = "is_default")]
-    line_code: Option<String>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    kind: Option<String>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    old_line: Option<u64>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    new_line: Option<u64>,
-}
-
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
 struct FileRecord {
     project_id: u64,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -140,16 +110,6 @@ struct FileRecord {
     commit: ObjectId,
     path: String,
     blob: ObjectId,
-}
-
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
-struct SuggestionRecord {
-    id: u64,
-    from_line: u64,
-    to_line: u64,
-    #[serde(default, skip_serializing_if = "is_default")]
-    single_line: bool,
-    to_content: String,
 }
 
 impl DiscussionInitialRecord {
@@ -170,7 +130,7 @@ impl DiscussionInitialRecord {
             created: self.created,
             updated: self.created,
             is_system: false,
-            suggestions: self.suggestions.into_iter().map(Suggestion::from).collect(),
+            suggestions: self.suggestions,
         };
         let (notes, is_individual, resolution) = match state {
             None => (vec![first], self.individual, None),
@@ -187,7 +147,7 @@ impl DiscussionInitialRecord {
             notes,
             is_individual,
             resolution,
-            position: self.position.map(DiffPosition::from),
+            position: self.position,
             file,
         };
         (!discussion.notes.is_empty()).then_some(discussion)
@@ -210,9 +170,9 @@ impl DiscussionInitialRecord {
             body: if discussion.is_internal() { String::new() } else { note.body.clone() },
             created: note.created,
             individual: discussion.is_individual,
-            position: discussion.position.clone().map(PositionRecord::from),
+            position: discussion.position.clone(),
             file: discussion.file.clone().map(FileRecord::from),
-            suggestions: note.suggestions.iter().cloned().map(SuggestionRecord::from).collect(),
+            suggestions: note.suggestions.clone(),
         }
     }
 }
@@ -255,7 +215,7 @@ impl From<NoteRecord> for Note {
             created: record.created,
             updated: record.updated.unwrap_or(record.created),
             is_system: record.system,
-            suggestions: record.suggestions.into_iter().map(Suggestion::from).collect(),
+            suggestions: record.suggestions,
         }
     }
 }
@@ -270,7 +230,7 @@ impl From<Note> for NoteRecord {
             created: note.created,
             updated: Some(note.updated).filter(|updated| *updated != note.created),
             system: note.is_system,
-            suggestions: note.suggestions.into_iter().map(SuggestionRecord::from).collect(),
+            suggestions: note.suggestions,
         }
     }
 }
@@ -284,52 +244,6 @@ impl From<ResolutionRecord> for Resolution {
 impl From<Resolution> for ResolutionRecord {
     fn from(value: Resolution) -> Self {
         ResolutionRecord { user_id: value.user.id, user_incarnation: value.user.incarnation, at: value.at }
-    }
-}
-
-impl From<PositionRecord> for DiffPosition {
-    fn from(record: PositionRecord) -> Self {
-        DiffPosition {
-            kind: record.kind,
-            base_sha: record.base_sha,
-            start_sha: record.start_sha,
-            head_sha: record.head_sha,
-            old_path: record.old_path,
-            new_path: record.new_path,
-            old_line: record.old_line,
-            new_line: record.new_line,
-            line_range: record.line_range.map(|ends| ends.map(RangeEnd::from)),
-        }
-    }
-}
-
-impl From<RangeEndRecord> for RangeEnd {
-    fn from(record: RangeEndRecord) -> Self {
-        let RangeEndRecord { line_code, kind, old_line, new_line } = record;
-        RangeEnd { line_code, kind, old_line, new_line }
-    }
-}
-
-impl From<RangeEnd> for RangeEndRecord {
-    fn from(value: RangeEnd) -> Self {
-        let RangeEnd { line_code, kind, old_line, new_line } = value;
-        RangeEndRecord { line_code, kind, old_line, new_line }
-    }
-}
-
-impl From<DiffPosition> for PositionRecord {
-    fn from(value: DiffPosition) -> Self {
-        PositionRecord {
-            kind: value.kind,
-            base_sha: value.base_sha,
-            start_sha: value.start_sha,
-            head_sha: value.head_sha,
-            old_path: value.old_path,
-            new_path: value.new_path,
-            old_line: value.old_line,
-            new_line: value.new_line,
-            line_range: value.line_range.map(|ends| ends.map(RangeEndRecord::from)),
-        }
     }
 }
 
@@ -352,30 +266,6 @@ impl From<CommentedFile> for FileRecord {
             commit: value.commit,
             path: value.path,
             blob: value.blob,
-        }
-    }
-}
-
-impl From<SuggestionRecord> for Suggestion {
-    fn from(record: SuggestionRecord) -> Self {
-        Suggestion {
-            id: record.id,
-            from_line: record.from_line,
-            to_line: record.to_line,
-            single_line: record.single_line,
-            to_content: record.to_content,
-        }
-    }
-}
-
-impl From<Suggestion> for SuggestionRecord {
-    fn from(value: Suggestion) -> Self {
-        SuggestionRecord {
-            id: value.id,
-            from_line: value.from_line,
-            to_line: value.to_line,
-            single_line: value.single_line,
-            to_content: value.to_content,
         }
     }
 }

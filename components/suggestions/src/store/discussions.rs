@@ -5,15 +5,13 @@
 
 use super::counter;
 use super::discussion_record::{DiscussionInitialRecord, DiscussionListRecord, DiscussionStateRecord, LocatorRecord};
-use super::json_blob;
 use super::key::Key;
 use crate::discussion::{self, Discussion, Note};
 use crate::suggestion::Suggestion;
 use directory::project::ProjectKey;
-use kit::Env;
-use kit::gc;
 use kit::root::{self, Decision};
 use kit::store::{CompareAndSwap, StoreError};
+use kit::{Env, gc};
 use std::cell::Cell;
 use std::ops::{ControlFlow, Range};
 use std::rc::Rc;
@@ -56,7 +54,7 @@ pub fn save(env: &Env, new: &Discussion, note: &Note) -> Result<(), StoreError> 
             Ok::<_, StoreError>(if is_written { Decision::Keep(()) } else { Decision::Replace(state, ()) })
         })?;
     } else {
-        json_blob::write(env, &Key::DiscussionInitial(&new.id), &initial)?;
+        counter::write(env, &Key::DiscussionInitial(&new.id), &initial)?;
     }
     save_locators(env, &new.id, &note.suggestions)?;
     let key = Key::Discussions(&new.project, new.merge_request_iid).to_string();
@@ -76,7 +74,7 @@ pub fn save(env: &Env, new: &Discussion, note: &Note) -> Result<(), StoreError> 
         if list.last.len() >= PAGE {
             // The page may be written again by a later attempt of this request: until the swap succeeds,
             // no list names it.
-            json_blob::write(env, &Key::Page(&page), &list.last)?;
+            counter::write(env, &Key::Page(&page), &list.last)?;
             list.pages.push(page.clone());
             list.last.clear();
         }
@@ -87,7 +85,7 @@ pub fn save(env: &Env, new: &Discussion, note: &Note) -> Result<(), StoreError> 
 /// Records the discussion of these suggestions.
 fn save_locators(env: &Env, discussion: &str, suggestions: &[Suggestion]) -> Result<(), StoreError> {
     let locator = LocatorRecord { discussion: discussion.to_owned(), index: 0 };
-    suggestions.iter().try_for_each(|suggestion| json_blob::write(env, &Key::Suggestion(suggestion.id), &locator))
+    suggestions.iter().try_for_each(|suggestion| counter::write(env, &Key::Suggestion(suggestion.id), &locator))
 }
 
 /// Changes the notes of a discussion. `decide` gets the present discussion (`None` if it was deleted), changes it, and
@@ -185,7 +183,7 @@ fn remove_from_list(env: &Env, project: &ProjectKey, iid: u64, id: &str) -> Resu
         let mut chunks = following.chunks_exact(PAGE);
         for ids in &mut chunks {
             let page = env.id();
-            json_blob::write(env, &Key::Page(&page), &ids)?;
+            counter::write(env, &Key::Page(&page), &ids)?;
             kept.push(page);
         }
         let last = chunks.remainder().to_vec();
@@ -234,7 +232,7 @@ pub fn count_notes(
 
 fn read_page(env: &Env, page: &str) -> Result<Vec<String>, StoreError> {
     let key = Key::Page(page);
-    json_blob::read(env, &key)?.ok_or_else(|| StoreError::corrupt(&key.to_string(), "it is missing"))
+    counter::read(env, &key)?.ok_or_else(|| StoreError::corrupt(&key.to_string(), "it is missing"))
 }
 
 /// Calls `each` for the discussions of a merge request in `range`, oldest first, until it breaks: all of them at once
@@ -289,7 +287,7 @@ fn read_initial(
 ) -> Result<Option<DiscussionInitialRecord>, StoreError> {
     match discussion::is_internal(id) {
         true => Ok(state.and_then(DiscussionStateRecord::internal_initial).cloned()),
-        false => json_blob::read(env, &Key::DiscussionInitial(id)),
+        false => counter::read(env, &Key::DiscussionInitial(id)),
     }
 }
 
@@ -327,7 +325,7 @@ pub fn find_suggestion(env: &Env, id: u64) -> Result<Option<(Suggestion, Discuss
 
 /// The id of the discussion that a suggestion is in, or was.
 pub fn find_discussion_id(env: &Env, suggestion: u64) -> Result<Option<String>, StoreError> {
-    let locator = json_blob::read::<LocatorRecord>(env, &Key::Suggestion(suggestion))?;
+    let locator = counter::read::<LocatorRecord>(env, &Key::Suggestion(suggestion))?;
     Ok(locator.map(|locator| locator.discussion))
 }
 

@@ -1,9 +1,19 @@
 //! Keys; the crate's documentation has the table.
+//!
+//! Two semispaces for objects, so that unreachable objects can be removed.
+//!
+//! The key of an object is the hash of its contents and tells no age. A writer that finds an object in the store and
+//! relies on it leaves no trace. So writers write to, and rely on, the *current* semispace only, and a sweep removes
+//! from the other one only. The semispaces exchange roles (flip). A sweep follows a flip after a day at the earliest,
+//! when every request that relied on the swept semispace has long put its objects below a ref. Readers look into both.
+//!
+//! The flip happens at the beginning of a run of [`kit::gc`], if the last sweep ended more than
+//! [`kit::gc::GRACE`] before. So no step of a delayed run still sweeps the semispace that becomes current.
 
-use super::semispace::Semispace;
 use crate::git::ObjectId;
 use crate::repository_id::RepositoryId;
 use directory::project::ProjectKey;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The prefix of every key that this component writes; the number is the format's version.
@@ -64,8 +74,7 @@ impl fmt::Display for Key<'_> {
             Key::PackDirectory(pack) => write!(f, "pack_index/{pack}/directory"),
             Key::PackTips(pack) => write!(f, "pack_index/{pack}/tips"),
             Key::ReplacedPacks(id) => write!(f, "replaced_packs/{id}"),
-            // Percent-encoded, because names contain slashes, and keys below a root's key belong to
-            // that root.
+            // Percent-encoded, because names contain slashes, and keys below a root's key belong to that root.
             Key::Ref(project, name) => write!(f, "ref/{project}/{}", kit::path::encode(name)),
             Key::RefTransaction(id) => write!(f, "ref_transaction/{id}"),
             Key::RefNames(project) => write!(f, "branches/{project}"),
@@ -81,6 +90,25 @@ impl fmt::Display for Key<'_> {
             Key::MergeRequestCounter => f.write_str("counter/merge_request"),
             Key::NoteCounter => f.write_str("counter/note"),
             Key::SuggestionCounter => f.write_str("counter/suggestion"),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Semispace {
+    #[default]
+    First,
+    Second,
+}
+
+impl Semispace {
+    pub const BOTH: [Semispace; 2] = [Semispace::First, Semispace::Second];
+
+    pub fn other(self) -> Self {
+        match self {
+            Semispace::First => Semispace::Second,
+            Semispace::Second => Semispace::First,
         }
     }
 }

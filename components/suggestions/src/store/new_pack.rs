@@ -1,14 +1,11 @@
 //! New packs: received from clients, or written for the objects that a request makes.
 
 mod apply;
-mod deltas;
 mod receive;
 mod received;
 mod resolve;
 mod resolver;
-mod rewrite;
 mod small;
-mod tree_nesting;
 
 pub use receive::PackReceiver;
 pub use received::{BadPack, PackError, PackOrigin};

@@ -7,26 +7,20 @@
 //! end.
 
 mod add;
-mod base_cache;
-mod bytes;
-mod delta_check;
+pub mod bytes;
 mod index;
-pub mod inflate;
-mod join;
 mod read;
-mod tips;
 
 pub use super::record::PackListRecord;
-pub use add::{NewPack, add};
+pub use add::{NewPack, add, of_all as tips_of_all};
 pub use bytes::{PackBytes, PackWriter, header_at};
 pub use index::{IndexEntry, write as write_index};
 pub use read::{Location, MAX_DELTIFIED, Packs, ReadObject};
-pub use tips::of_all as tips_of_all;
 
 use super::key::Key;
 use crate::git::ObjectId;
 use crate::repository_id::RepositoryId;
-use delta_check::ListedIndex;
+use crate::store::packs::add::ListedIndex;
 use kit::Env;
 use kit::reachability::Tracer;
 use kit::store::StoreError;
@@ -64,7 +58,7 @@ pub fn check(
         if expects_blobs {
             tolerate_in_check(tracer, PackBytes::new(env, project, &pack.id).expect_blobs(pack.size))?;
         }
-        let tips = tolerate_in_check(tracer, tips::of_all(env, project, std::slice::from_ref(pack)))?.flatten();
+        let tips = tolerate_in_check(tracer, add::of_all(env, project, std::slice::from_ref(pack)))?.flatten();
         let [_, bases] = tips.unwrap_or_default();
         builders.extend(bases.into_iter().map(|base| (base, pack.id.clone())));
     }

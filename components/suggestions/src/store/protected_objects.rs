@@ -6,10 +6,10 @@
 
 use super::history::History;
 use super::packs::Packs;
-use super::semispace::Semispace;
 use super::{objects, ref_names, refs, semispace_roles};
 use crate::git::{ObjectId, ObjectKind};
 use crate::repository_id::RepositoryId;
+use crate::store::key::Semispace;
 use kit::Env;
 use kit::store::StoreError;
 use std::collections::HashSet;

@@ -1,5 +1,4 @@
-//! Everything that is reachable from refs, reflog entries and discussions, for garbage collection and
-//! checks.
+//! Everything that is reachable from refs, reflog entries and discussions, for garbage collection and checks.
 
 mod named_records;
 mod trace;
@@ -9,17 +8,16 @@ use super::counter::CounterCheck;
 use super::discussion_record::LocatorRecord;
 use super::key::{Key, PREFIX};
 use super::objects;
-use super::semispace::Semispace;
 use super::semispace_roles::{self, SemispaceRoles};
 use crate::git::ObjectId;
 use crate::repository_id::RepositoryId;
+use crate::store::key::Semispace;
 use directory::project::{self, Existence, ProjectKey};
 use kit::gc::{self, GRACE, GcReport, GcRequest};
 use kit::maintenance::Maintain;
 use kit::reachability::{BlobId, GcSource, KeyLayout, LONGEST_RUN, Node, StepError, Tracer};
-use kit::root;
 use kit::store::StoreError;
-use kit::{Env, Timestamp};
+use kit::{Env, Timestamp, root};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use traced_blob::{TracedBlob, copy_blob_id, discussion_blob_id, object_blob_id, parse_blob_id};

@@ -1,7 +1,7 @@
 //! The roles of the two semispaces: which one is current, and when they flip.
 
 use super::key::Key;
-use super::semispace::Semispace;
+use crate::store::key::Semispace;
 use kit::gc::{GRACE, LONGEST_WRITE};
 use kit::root::{self, Decision};
 use kit::store::StoreError;

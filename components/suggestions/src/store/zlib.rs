@@ -82,12 +82,8 @@ pub fn deflate_part(
 
 fn take_unused<T: 'static>(env: &Env, new: impl FnOnce() -> T) -> Rc<RefCell<T>> {
     // One reference is the cache's.
-    if let Some(unused) = env.instance_cache.get::<RefCell<T>>().filter(|cached| Rc::strong_count(cached) == 2) {
-        return unused;
-    }
-    let taken = Rc::new(RefCell::new(new()));
-    env.instance_cache.put(taken.clone());
-    taken
+    let is_unused = env.instance_cache.get::<RefCell<T>>().is_some_and(|cached| Rc::strong_count(&cached) == 2);
+    env.instance_cache.get_current_or_insert_with(|_| is_unused, || RefCell::new(new()))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Imports: upserts, deletes, invalid lines, many segments.
 
 use super::*;
-use crate::cache::RETENTION_MILLIS;
 use crate::manifest::Manifest;
+use crate::store::RETENTION_MILLIS;
 use bytes::Bytes;
 use directory::dependents;
 use kit::Timestamp;

@@ -1,7 +1,7 @@
 //! Another request interrupts a request at each of its store operations.
 
 use super::*;
-use crate::cache::RETENTION_MILLIS;
+use crate::store::RETENTION_MILLIS;
 use kit::Timestamp;
 use kit::store::Store;
 use kit::testing::WatchedStore;

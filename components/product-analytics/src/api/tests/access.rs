@@ -164,7 +164,7 @@ fn a_projects_own_engine_is_asked_with_its_own_key_or_not_at_all() {
         let calls = forge.engine.take_calls();
         calls.first().map(|call| {
             let token = call.headers["authorization"].to_str().unwrap().to_owned();
-            let signs = |key: &&str| crate::token::current(&forge.env(), key, PUBLIC, "forge.test").unwrap() == token;
+            let signs = |key: &&str| crate::engine::current(&forge.env(), key, PUBLIC, "forge.test").unwrap() == token;
             (status, call.url.to_string(), ["very secret", "own key"].into_iter().find(signs).unwrap())
         })
     };

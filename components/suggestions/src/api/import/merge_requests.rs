@@ -1,9 +1,8 @@
 //! Import of merge requests as NDJSON: entities of the reference service with `"kind":"merge_request"`.
 //! Unknown fields are ignored, so that whole entities can be sent; `"deleted":true` deletes one.
 
-use crate::api::access;
 use crate::api::context::RequestContext;
-use crate::api::text_limit;
+use crate::api::{access, context};
 use crate::git::MAX_REF_NAME;
 use crate::merge_request::{End, MergeRequest, MergeRequestState};
 use crate::repository_id::RepositoryId;
@@ -125,10 +124,10 @@ struct Fields {
 impl Fields {
     /// Fails if a text is too long. Lists of merge requests show all of these texts.
     fn check_lengths(&self) -> Result<(), String> {
-        if let Some(why) = self.title.as_deref().and_then(text_limit::find_excess_of_title) {
+        if let Some(why) = self.title.as_deref().and_then(context::find_excess_of_title) {
             return Err(format!("title {why}"));
         }
-        if let Some(why) = self.description.as_deref().and_then(text_limit::find_excess) {
+        if let Some(why) = self.description.as_deref().and_then(context::find_excess) {
             return Err(format!("description {why}"));
         }
         for (name, value, limit) in [

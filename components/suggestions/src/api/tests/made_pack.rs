@@ -2,7 +2,6 @@
 
 use super::ref_names::body;
 use super::*;
-use crate::git::delta;
 use crate::git::pack_entry::write_header;
 use crate::store::zlib::deflate;
 use sha1::{Digest, Sha1};
@@ -41,7 +40,7 @@ impl Pack {
     }
 
     pub fn with_delta_as(self, kind: EntryKind, base: &Object, object: &Object) -> Self {
-        let delta = delta::of_edit(&base.contents, &object.contents);
+        let delta = crate::git::pack_entry::of_edit(&base.contents, &object.contents);
         self.add(kind, delta.len(), &delta)
     }
 

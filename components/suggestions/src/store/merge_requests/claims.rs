@@ -7,12 +7,12 @@
 //!
 //! The list may have claims whose writers died, or have not come to the second swap yet. The next claimer treats both
 //! alike. It first writes the record of the merge request that has the claim, so that the other writer's swap is lost
-//! ([`stored::free`]). Then it removes the claim from the list, by the swap that enters its own. A writer that has lost
+//! ([`list::free`]). Then it removes the claim from the list, by the swap that enters its own. A writer that has lost
 //! the second swap claims again, by another id, and so changes the list. If this comes between the claimer's two steps,
 //! the claimer loses the swap of the list. Hence a claim is in the list as long as it may open a merge request, and two
 //! rivals are never open.
 
-use super::{list, stored};
+use super::list;
 use crate::merge_request::Branches;
 use crate::store::key::Key;
 use crate::store::record::{BranchesRecord, MergeRequestListRecord};
@@ -20,7 +20,7 @@ use directory::project::ProjectKey;
 use kit::Env;
 use kit::root::{self, Decision};
 use kit::store::StoreError;
-use stored::Hold;
+use list::Hold;
 
 /// Another merge request has the branches.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ fn free(
     };
     let rivals: Vec<u64> = list.open.iter().filter(is_rival).map(|(iid, _)| *iid).collect();
     for iid in rivals {
-        match stored::free(env, project, iid, &new.branches)? {
+        match list::free(env, project, iid, &new.branches)? {
             Hold::Open => return Ok(Some(BranchesTaken { iid })),
             Hold::Freed(Some(present)) => drop(list.open.insert(iid, present)),
             Hold::Freed(None) => drop(list.open.remove(&iid)),

@@ -1,14 +1,15 @@
 //! Applies the deltas of a received pack, from bases to the deltas that build on them.
 
-use super::deltas::Deltas;
-use super::received::{Objects, PackError, ReceivedBase, ReceivedPack, get, invalid, set};
-use super::resolver::Resolver;
-use super::small::{self, MAX_DEPTH, NewObject};
-use crate::git::{Object, ObjectId, ObjectKind, delta};
+use crate::git::{Object, ObjectId, ObjectKind, pack_entry};
+use crate::store::new_pack::received::{
+    Objects, PackError, ReceivedBase, ReceivedEntry, ReceivedPack, get, invalid, set,
+};
+use crate::store::new_pack::resolver::Resolver;
+use crate::store::new_pack::small::{self, MAX_DEPTH, NewObject};
 use crate::store::objects;
-use crate::store::packs::{MAX_DELTIFIED, PackBytes, header_at, inflate};
+use crate::store::packs::{MAX_DELTIFIED, PackBytes, bytes, header_at};
 use ::bytes::Bytes;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The most bytes of bases that are kept for their deltas. Beyond it, a base is rebuilt.
 const MAX_WAITING: usize = 64 << 20;
@@ -175,7 +176,7 @@ impl Resolver<'_> {
 
     fn apply_only(&self, pack: ReceivedPack, number: u32, base: &Bytes) -> Result<Vec<u8>, PackError> {
         let delta = self.inflate(pack, number)?;
-        delta::apply(base, &delta).map_err(|_| invalid("failed to apply delta"))
+        pack_entry::apply(base, &delta).map_err(|_| invalid("failed to apply delta"))
     }
 
     /// The size of an object that the pack has whole, in bytes; `None` for a delta.
@@ -198,7 +199,7 @@ impl Resolver<'_> {
                 header.size
             )));
         }
-        Ok(inflate::entry(self.env, bytes, offset, &header)?)
+        Ok(bytes::entry(self.env, bytes, offset, &header)?)
     }
 
     /// The contents of an entry whose object is known, from the base that each delta was applied to.
@@ -224,5 +225,42 @@ impl Resolver<'_> {
             contents = self.apply_only(pack, number, &contents)?.into();
         }
         Ok(contents)
+    }
+}
+
+/// The deltas that were not applied yet.
+pub struct Deltas {
+    /// Base and delta, sorted.
+    by_entry: Vec<(u32, u32)>,
+    /// Deltas whose base is named by its id.
+    pub by_id: BTreeMap<ObjectId, Vec<u32>>,
+}
+
+impl Deltas {
+    pub fn of(entries: &[ReceivedEntry]) -> Self {
+        let mut deltas = Deltas { by_entry: Vec::new(), by_id: BTreeMap::new() };
+        for (number, entry) in (0..).zip(entries) {
+            match entry.base {
+                ReceivedBase::None => {}
+                ReceivedBase::Entry(base) => deltas.by_entry.push((base, number)),
+                ReceivedBase::Id(id) => deltas.by_id.entry(id).or_default().push(number),
+            }
+        }
+        deltas.by_entry.sort_unstable();
+        deltas
+    }
+
+    /// Whether an entry, which is this object, has deltas.
+    pub fn has(&self, entry: u32, id: ObjectId) -> bool {
+        self.by_id.contains_key(&id) || self.by_entry.binary_search_by_key(&entry, |(base, _)| *base).is_ok()
+    }
+
+    /// Removes and returns the deltas of an object.
+    pub fn take(&mut self, entry: u32, id: ObjectId) -> Vec<u32> {
+        let start = self.by_entry.partition_point(|(base, _)| *base < entry);
+        let by_entry = self.by_entry.iter().skip(start).take_while(|(base, _)| *base == entry);
+        let mut deltas: Vec<u32> = by_entry.map(|(_, delta)| *delta).collect();
+        deltas.extend(self.by_id.remove(&id).unwrap_or_default());
+        deltas
     }
 }

@@ -4,7 +4,7 @@ use super::received::{PackError, PackOrigin, ReceivedBase, ReceivedEntry, Receiv
 use super::resolve::Resolved;
 use super::resolver::Resolver;
 use crate::git::pack_entry::{EntryHeader, EntryKind, HeaderParse, MAX_HEADER};
-use crate::git::{ObjectId, ObjectKind, delta, id_from_hasher};
+use crate::git::{ObjectId, ObjectKind, id_from_hasher, pack_entry};
 use crate::repository_id::RepositoryId;
 use crate::store::packs::{self, MAX_DELTIFIED, NewPack, PackWriter};
 use crate::store::record::PackRecord;
@@ -235,7 +235,7 @@ impl<'a> PackReceiver<'a> {
                 Some((id, kind))
             }
             None => {
-                let sizes = delta::parse_sizes(&open.buffered);
+                let sizes = pack_entry::parse_sizes(&open.buffered);
                 let (base, result, _) = sizes.map_err(|_| invalid("failed to apply delta: it is malformed"))?;
                 check_delta_size("delta's base", base)?;
                 check_delta_size("delta's result", result)?;

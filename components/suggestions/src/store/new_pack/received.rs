@@ -2,36 +2,25 @@
 
 use crate::git::{ObjectId, ObjectKind};
 use kit::store::StoreError;
-use std::fmt;
+use thiserror::Error;
 
 /// Why a pack is not accepted.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 pub enum PackError {
+    #[error(transparent)]
     Bad(BadPack),
-    Store(StoreError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 /// A defect of a pack; its text is for the sender.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 pub enum BadPack {
+    #[error("{0}")]
     Invalid(String),
     /// A commit's parent is neither in the pack nor in the repository.
+    #[error("missing necessary objects: {0} is not there")]
     LacksParent(ObjectId),
-}
-
-impl fmt::Display for BadPack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BadPack::Invalid(why) => f.write_str(why),
-            BadPack::LacksParent(id) => write!(f, "missing necessary objects: {id} is not there"),
-        }
-    }
-}
-
-impl From<StoreError> for PackError {
-    fn from(error: StoreError) -> Self {
-        PackError::Store(error)
-    }
 }
 
 /// Where a pack comes from.

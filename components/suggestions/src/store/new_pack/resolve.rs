@@ -1,16 +1,21 @@
 //! Resolves a received pack: applies its deltas, checks every object, and checks that everything that they need exists.
+//!
+//! Stores a received pack again, with some of its entries whole.
+//!
+//! `git push` sends the root folder of a commit as a delta of the one that the repository has. If packs were stored only
+//! as they arrive, each push would add to the chain of deltas that is applied to read that folder.
 
-use super::apply::AppliedDeltas;
-use super::received::{
+use crate::git::pack_entry::{EntryKind, write_header};
+use crate::git::{ObjectId, SpecialFile};
+use crate::store::new_pack::apply::AppliedDeltas;
+use crate::store::new_pack::received::{
     BadPack, Objects, PackError, PackOrigin, ReceivedBase, ReceivedEntry, ReceivedPack, get, invalid,
 };
-use super::resolver::Resolver;
-use super::rewrite::{self, RewrittenPack};
-use super::tree_nesting::{MAX_TREE_DEPTH, TreeNesting};
-use crate::git::{ObjectId, SpecialFile};
+use crate::store::new_pack::resolver::{MAX_TREE_DEPTH, Resolver, TreeNesting};
 use crate::store::objects;
-use crate::store::packs::IndexEntry;
+use crate::store::packs::{IndexEntry, PackBytes, PackWriter, header_at};
 use crate::store::protected_objects::find_unprotected;
+use crate::store::zlib::deflate;
 use std::collections::BTreeSet;
 
 /// The most tips and bases that a pack's record names.
@@ -39,10 +44,7 @@ impl Resolver<'_> {
                 "tree {id}: exceeded maximum allowed tree depth: it is below more than {MAX_TREE_DEPTH} others"
             )));
         }
-        let rewritten = match deep.is_empty() {
-            true => None,
-            false => Some(rewrite::store_whole(&self, pack, &objects, &deep)?),
-        };
+        let rewritten = if deep.is_empty() { None } else { Some(store_whole(&self, pack, &objects, &deep)?) };
         let pack = rewritten.as_ref().map_or(pack, RewrittenPack::received);
         let index = self.build_index(pack.entries, &objects)?;
         let find = |id: ObjectId| index.binary_search_by_key(&id, |entry| entry.id).ok().and_then(|at| index.get(at));
@@ -170,4 +172,60 @@ fn check_contents(id: ObjectId, files: &[SpecialFile], contents: Option<&[u8]>) 
 
 fn missing(id: ObjectId) -> PackError {
     invalid(format!("missing necessary objects: {id} is not there"))
+}
+
+/// A pack that replaces the received one, whose blobs become garbage.
+pub struct RewrittenPack {
+    pub id: String,
+    pub size: u64,
+    entries: Vec<ReceivedEntry>,
+}
+
+impl RewrittenPack {
+    pub fn received(&self) -> ReceivedPack<'_> {
+        ReceivedPack { id: &self.id, entries: &self.entries }
+    }
+}
+
+/// Copies a pack, with these entries stored whole. The order of the entries stays.
+pub fn store_whole(
+    resolver: &Resolver,
+    pack: ReceivedPack,
+    objects: &Objects,
+    whole: &BTreeSet<u32>,
+) -> Result<RewrittenPack, PackError> {
+    let stored = PackBytes::new(resolver.env, resolver.project, pack.id);
+    let mut writer = PackWriter::new(resolver.env);
+    let mut entries: Vec<ReceivedEntry> = Vec::with_capacity(pack.entries.len());
+    for (number, entry) in (0..).zip(pack.entries) {
+        let offset = writer.size();
+        let (mut base, mut object) = (entry.base, entry.object);
+        if whole.contains(&number) {
+            let (id, kind, _) = get(objects, number).ok_or_else(|| invalid("unresolved delta"))?;
+            (base, object) = (ReceivedBase::None, Some((id, kind)));
+            let contents = resolver.rebuild(pack, number)?;
+            let mut bytes = Vec::new();
+            write_header(&mut bytes, EntryKind::Object(kind), contents.len() as u64);
+            deflate(resolver.env, kind, &contents, &mut bytes)?;
+            writer.write(&bytes)?;
+        } else {
+            let mut copied = entry.offset;
+            // A base is before its delta, which names it by the distance.
+            if let ReceivedBase::Entry(base) = entry.base {
+                let base = usize::try_from(base).ok().and_then(|base| entries.get(base));
+                let base = base.ok_or_else(|| invalid("delta base offset is out of bound"))?;
+                let header = header_at(stored, entry.offset)?;
+                let mut bytes = Vec::new();
+                write_header(&mut bytes, EntryKind::OffsetDelta(offset - base.offset), header.size);
+                writer.write(&bytes)?;
+                copied += header.length as u64;
+            }
+            for part in stored.range(copied, entry.offset + entry.length - copied) {
+                writer.write(&part?)?;
+            }
+        }
+        entries.push(ReceivedEntry { offset, length: writer.size() - offset, base, object });
+    }
+    writer.finish()?;
+    Ok(RewrittenPack { id: writer.id().to_owned(), size: writer.size(), entries })
 }

@@ -1,7 +1,7 @@
 //! Objects that a request makes, as a pack of their own.
 
 use crate::git::pack_entry::{EntryKind, write_header};
-use crate::git::{Link, Object, ObjectId, ObjectKind, delta, parse_links};
+use crate::git::{Link, Object, ObjectId, ObjectKind, pack_entry, parse_links};
 use crate::repository_id::RepositoryId;
 use crate::store::objects;
 use crate::store::packs::{self, IndexEntry, NewPack, PackWriter};
@@ -101,7 +101,7 @@ impl SmallPack<'_> {
             _ => None,
         };
         let Some(contents) = contents else { return self.add_whole(object) };
-        let delta = delta::of_edit(&contents, &object.contents);
+        let delta = pack_entry::of_edit(&contents, &object.contents);
         if delta.len() >= object.contents.len() / 2 {
             return self.add_whole(object);
         }

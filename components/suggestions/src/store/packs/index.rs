@@ -2,10 +2,10 @@
 //! page directory has the first id of each page.
 
 use super::bytes::PackBytes;
-use super::inflate;
 use crate::git::{ObjectId, ObjectKind};
 use crate::repository_id::RepositoryId;
 use crate::store::key::Key;
+use crate::store::packs::bytes;
 use crate::store::record::PackRecord;
 use ::bytes::Bytes;
 use kit::Env;
@@ -234,7 +234,7 @@ impl<'a> PackIndex<'a> {
         let bytes = PackBytes::new(self.env, self.project, &self.pack.id);
         let skip_copies = |mut end: u64, start: u64| {
             while end < start {
-                end = inflate::end(self.env, bytes, end)?;
+                end = bytes::end(self.env, bytes, end)?;
             }
             Ok::<_, StoreError>(end)
         };
@@ -248,7 +248,7 @@ impl<'a> PackIndex<'a> {
                 return Err(corrupt("has a wrong offset"));
             }
             end = entry.offset + entry.length;
-            if end != next_start && inflate::end(self.env, bytes, entry.offset)? != end {
+            if end != next_start && bytes::end(self.env, bytes, entry.offset)? != end {
                 return Err(corrupt("has a wrong length"));
             }
         }

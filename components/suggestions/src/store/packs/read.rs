@@ -1,18 +1,16 @@
 //! Objects of a repository's packs, by id.
 
-use super::base_cache::BaseCache;
-use super::bytes::{PackBytes, header_at};
-use super::index::{IndexEntry, PackIndex};
-use super::inflate;
-use crate::git::pack_entry::{EntryHeader, EntryKind};
-use crate::git::{ObjectId, ObjectKind, delta};
+use crate::git::pack_entry::{self, EntryHeader, EntryKind};
+use crate::git::{ObjectId, ObjectKind};
 use crate::repository_id::RepositoryId;
 use crate::store::key::Key;
+use crate::store::packs::bytes::{self, PackBytes, header_at};
+use crate::store::packs::index::{IndexEntry, PackIndex};
 use crate::store::record::{PackListRecord, PackRecord};
 use ::bytes::Bytes;
-use kit::Env;
-use kit::root;
+use kit::lru::ByteLru;
 use kit::store::StoreError;
+use kit::{Env, root};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -174,7 +172,7 @@ impl<'a> Packs<'a> {
             }
             match header.kind {
                 EntryKind::Object(kind) => {
-                    let contents = inflate::entry(self.env, bytes, offset, &header)?;
+                    let contents = bytes::entry(self.env, bytes, offset, &header)?;
                     cache.put(id, offset, kind, &contents);
                     break (kind, contents);
                 }
@@ -198,17 +196,39 @@ impl<'a> Packs<'a> {
             let id = &self.pack(pack)?.id;
             let bytes = PackBytes::new(self.env, self.project, id);
             let invalid = |_| bytes.corrupt(offset, "the delta cannot be applied");
-            let delta = inflate::entry(self.env, bytes, offset, &header)?;
-            let (_, size, _) = delta::parse_sizes(&delta).map_err(invalid)?;
+            let delta = bytes::entry(self.env, bytes, offset, &header)?;
+            let (_, size, _) = pack_entry::parse_sizes(&delta).map_err(invalid)?;
             if size > limit.max(MAX_DELTIFIED) {
                 return Ok(ReadObject::TooLarge(size));
             }
-            contents = delta::apply(&contents, &delta).map_err(invalid)?.into();
+            contents = pack_entry::apply(&contents, &delta).map_err(invalid)?.into();
             cache.put(id, offset, kind, &contents);
         }
         match contents.len() as u64 {
             size if size > limit => Ok(ReadObject::TooLarge(size)),
             _ => Ok(ReadObject::Object(kind, contents)),
         }
+    }
+}
+
+/// The size of the cache, in bytes.
+const CAPACITY: usize = 16 << 20;
+
+/// By the pack's id and the offset of the entry.
+pub struct BaseCache(ByteLru<(String, u64), (ObjectKind, Bytes)>);
+
+impl BaseCache {
+    /// The instance's cache.
+    pub fn of(env: &Env) -> Rc<Self> {
+        env.instance_cache.get_or_insert_with(|| BaseCache(ByteLru::new(CAPACITY)))
+    }
+
+    pub fn get(&self, pack: &str, offset: u64) -> Option<(ObjectKind, Bytes)> {
+        self.0.get(&(pack.to_owned(), offset))
+    }
+
+    pub fn put(&self, pack: &str, offset: u64, kind: ObjectKind, contents: &Bytes) {
+        // The key and the bookkeeping of an entry count too.
+        self.0.put((pack.to_owned(), offset), contents.len() + 160, (kind, contents.clone()));
     }
 }

@@ -7,20 +7,18 @@ use crate::repository_id::RepositoryId;
 use crate::store::discussion_record::{
     DiscussionInitialRecord, DiscussionListRecord, DiscussionStateRecord, LocatorRecord,
 };
-use crate::store::key::{Key, PREFIX};
+use crate::store::key::{Key, PREFIX, Semispace};
 use crate::store::merge_requests::counter_value;
 use crate::store::record::{
     AppliedRecord, MergeRequestListRecord, MergeRequestRecord, PackListRecord, RefNamesRecord, RefRecord, ReflogRecord,
     ReplacedPacksRecord,
 };
-use crate::store::ref_value::read_value;
-use crate::store::semispace::Semispace;
+use crate::store::refs::read_value;
 use crate::store::{objects, packs};
-use kit::Timestamp;
 use kit::gc::GRACE;
 use kit::reachability::{BlobId, Tracer};
-use kit::root;
 use kit::store::StoreError;
+use kit::{Timestamp, root};
 use serde::de::DeserializeOwned;
 
 impl Repositories<'_> {
@@ -191,8 +189,7 @@ impl Repositories<'_> {
         }
     }
 
-    /// Marks the objects that an object links to, and its chunks. A missing parent is the end of a shallow
-    /// history.
+    /// Marks the objects that an object links to, and its chunks. A missing parent is the end of a shallow history.
     pub(super) fn trace_object(
         &self,
         project: RepositoryId,
