@@ -1,5 +1,7 @@
 //! The package registry: publish, read, and be refused, with the shipped component.
 
+mod names;
+
 use super::{Answer, Forge};
 use hexad_tests::databases;
 use hexad_tests::forge::{ADMIN, DEVELOPER, GUEST, INTERNAL, MAINTAINER, OUTSIDER, PRIVATE, PUBLIC};
