@@ -95,7 +95,7 @@ impl MergedPackage {
         let mut hash = Xxh3::new();
         for holder in self.iter() {
             let mut id = holder.package.revision_id();
-            let _ = write!(id, "/{}\n", holder.provides_latest);
+            let _ = writeln!(id, "/{}", holder.provides_latest);
             hash.update(id.as_bytes());
         }
         // Writing to a `String` does not fail.

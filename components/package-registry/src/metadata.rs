@@ -55,12 +55,15 @@ impl Representation<'_> {
     }
 }
 
+/// The lines `versions` and `times` of a form.
+pub type FormLines<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
+
 /// The parts of a metadata document.
 pub struct Metadata<'a> {
     pub name: &'a PackageName,
     pub merged: &'a MergedPackage,
     /// The lines `versions` and `times` of each run, oldest first, in the requested form. Each version is in one line.
-    pub forms: Vec<(Cow<'a, [u8]>, Cow<'a, [u8]>)>,
+    pub forms: Vec<FormLines<'a>>,
     /// The last members of the full form; `None` renders the abbreviated form.
     pub package_level_fields: Option<&'a [u8]>,
     /// Address of the registry without a trailing slash, as the request used it.

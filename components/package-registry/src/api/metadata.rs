@@ -8,7 +8,7 @@ use super::maintainers;
 use super::merged_version;
 use super::request::RegistryRequest;
 use crate::merged::{Holder, MergedPackage};
-use crate::metadata::{self, Metadata, Representation};
+use crate::metadata::{self, FormLines, Metadata, Representation};
 use crate::negotiation::{self, ABBREVIATED};
 use crate::route::{Level, NOT_A_PATH};
 use crate::store::{self, MetadataForm};
@@ -18,7 +18,6 @@ use http::StatusCode;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, VARY};
 use kit::store::StoreError;
 use kit::{Env, Error, Response};
-use std::borrow::Cow;
 use std::collections::HashSet;
 
 /// `GET <prefix>/:package_name`. Reads: the packages, then a blob for each version run, and one more for the full form.
@@ -107,7 +106,7 @@ fn render(
 }
 
 /// The forms of all packages. A version of an earlier package hides that of a later one.
-fn forms<'a>(merged: &MergedPackage, blobs: &'a [Vec<Bytes>]) -> Vec<(Cow<'a, [u8]>, Cow<'a, [u8]>)> {
+fn forms<'a>(merged: &MergedPackage, blobs: &'a [Vec<Bytes>]) -> Vec<FormLines<'a>> {
     let (mut seen, mut forms) = (HashSet::new(), Vec::new());
     for blobs in blobs {
         let mut own = HashSet::new();

@@ -4,7 +4,7 @@ use super::access::{self, ownership};
 use super::error::same_text;
 use super::request::{RegistryRequest, event};
 use crate::name::PackageName;
-use crate::name_owner::{MAX_FURTHER, NameAction, NameEvent, NameOwner};
+use crate::name_owner::{FurtherProject, MAX_FURTHER, NameAction, NameEvent, NameOwner};
 use crate::route::Level;
 use crate::store;
 use directory::access::Role;
@@ -221,7 +221,6 @@ pub fn require(role: Role, least: Role) -> Result<(), Error> {
 
 fn render(request: &RegistryRequest, subject: &Subject, known: &NameOwner) -> Result<Value, Error> {
     let Subject { root, name } = subject;
-    let describe = |project: &Project| json!({"id": project.id, "path_with_namespace": project.full_path()});
     let present = owner(&request.env, root, known)?;
     let state = match (&known.owner, &present) {
         (None, _) => "released",
@@ -229,29 +228,29 @@ fn render(request: &RegistryRequest, subject: &Subject, known: &NameOwner) -> Re
         (Some(_), Some(_)) => "owned",
     };
     let owner = match &present {
-        Some(owner) if is_visible(request, owner)? => describe(owner),
+        Some(owner) if is_visible(request, owner)? => {
+            json!({"id": owner.id, "path_with_namespace": owner.full_path()})
+        }
         _ => Value::Null,
     };
     let mut projects = Vec::new();
-    for further in &known.further {
-        let Some(project) = ownership::present(&request.env, root, &further.project)? else { continue };
+    for FurtherProject { project, is_confirmed } in &known.further {
+        let Some(project) = ownership::present(&request.env, root, project)? else { continue };
         if is_visible(request, &project)? {
-            let mut row = describe(&project);
-            row["confirmed"] = further.is_confirmed.into();
-            projects.push(row);
+            let path = project.full_path();
+            projects.push(json!({"id": project.id, "path_with_namespace": path, "confirmed": is_confirmed}));
         }
     }
-    let mut answer = json!({
-        "name": name.as_str(),
-        "namespace": {"id": root.id, "full_path": root.full_path()},
-        "state": state,
-        "owner": owner,
-        "projects": projects,
-    });
+    let mut answer = Map::new();
+    answer.insert("name".into(), name.as_str().into());
+    answer.insert("namespace".into(), json!({"id": root.id, "full_path": root.full_path()}));
+    answer.insert("state".into(), state.into());
+    answer.insert("owner".into(), owner);
+    answer.insert("projects".into(), projects.into());
     if role(request, root, known)? >= Role::Maintainer {
-        answer["events"] = known.events.iter().map(render_event).collect();
+        answer.insert("events".into(), known.events.iter().map(render_event).collect());
     }
-    Ok(answer)
+    Ok(answer.into())
 }
 
 fn render_event(event: &NameEvent) -> Value {

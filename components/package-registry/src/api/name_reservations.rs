@@ -18,7 +18,7 @@ pub fn list(request: &RegistryRequest) -> Result<Response, Error> {
     let root = root(request, None)?;
     require(role_in_root(request, &root)?, Role::Maintainer)?;
     let reservations = store::reservations(&request.env, &RootKey::from(&root))?;
-    Ok(Response::ok(&reservations.patterns.iter().map(|known| render(known)).collect::<Vec<_>>()))
+    Ok(Response::ok(&reservations.patterns.iter().map(render).collect::<Vec<_>>()))
 }
 
 /// `POST <prefix>/-/package_name_reservations`. For Owners of the namespace.

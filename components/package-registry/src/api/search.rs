@@ -43,6 +43,9 @@ struct Candidate {
     projects: Vec<Rc<Project>>,
 }
 
+/// A package and its project.
+type ProjectPackage = (Rc<Project>, Rc<Package>);
+
 /// A package that matches.
 struct Hit {
     project: Rc<Project>,
@@ -197,9 +200,9 @@ fn may_publish(env: &Env, hit: &Hit) -> Result<bool, StoreError> {
 ///
 /// Reads, for one project: its package. For several: the name's record, or the projects by name, and packages until one
 /// lists a version. If an earlier build wrote the list, each package is read.
-fn newest(env: &Env, candidate: &Candidate) -> Result<Option<(Rc<Project>, Rc<Package>)>, StoreError> {
+fn newest(env: &Env, candidate: &Candidate) -> Result<Option<ProjectPackage>, StoreError> {
     let Candidate { name, projects } = candidate;
-    let listed = |project: &Rc<Project>| -> Result<Option<(Rc<Project>, Rc<Package>)>, StoreError> {
+    let listed = |project: &Rc<Project>| -> Result<Option<ProjectPackage>, StoreError> {
         let package = store::package(env, &project.key(), name)?.filter(|package| package.listed() > 0);
         Ok(package.map(|package| (project.clone(), package)))
     };
@@ -217,7 +220,7 @@ fn newest(env: &Env, candidate: &Candidate) -> Result<Option<(Rc<Project>, Rc<Pa
         let readable = last_first.filter_map(|id| projects.iter().find(|project| project.id == *id));
         return readable.map(listed).find_map(Result::transpose).transpose();
     }
-    let mut newest: Option<(Rc<Project>, Rc<Package>)> = None;
+    let mut newest: Option<ProjectPackage> = None;
     for project in projects {
         if let Some(found) = listed(project)?
             && newest.as_ref().is_none_or(|(_, newest)| newest.published <= found.1.published)

@@ -51,8 +51,7 @@ pub fn find(env: &Env, root: &Namespace, name: &PackageName) -> Result<Option<Rc
     }
 }
 
-/// Whether a namespace has the name for itself, so that the name is never forwarded: a project holds it, or it is
-/// reserved.
+/// Whether a project of a namespace holds the name, or has reserved it. Such a name is never forwarded.
 pub fn is_held(env: &Env, root: &Namespace, name: &PackageName) -> Result<bool, StoreError> {
     let is_owned = find(env, root, name)?.is_some_and(|found| found.owner.is_some());
     Ok(is_owned || store::reservations(env, &RootKey::from(root))?.has(name))

@@ -83,13 +83,17 @@ impl<'a> VersionClaim<'a> {
 
     /// Claims the version, unless this publication holds a valid claim. The error is 400 if another project has the
     /// version. Reads: the projects by name, and the packages of the projects by version. If no other project may have
-    /// the version, it cannot be confused. A scoped name's is then only listed, in case its project moves.
+    /// the version, it cannot be confused. A scoped name's is listed in any case, because its project may move.
     pub fn ensure_valid(&mut self) -> Result<(), PublishError> {
         if self.list.root.is_none() && !self.is_of_namespace() {
             return match self.held.is_some() || self.list.name.scope().is_none() {
                 true => Ok(()),
                 false => self.list(),
             };
+        }
+        if self.list.root.is_some() && self.held.is_none() && self.list.name.scope().is_some() {
+            let of_all = VersionListing { root: None, ..self.list };
+            store::add_project_with_version(self.env, &of_all, &self.project.key())?;
         }
         while !self.is_valid() {
             self.claim()?;
@@ -168,7 +172,7 @@ impl<'a> VersionClaim<'a> {
     }
 
     /// The projects that may have the version. A namespace's own list has only versions that several projects could
-    /// publish, so all of them are looked at.
+    /// publish, so all of them count.
     fn rivals(&self, by_name: &ProjectsByName, by_version: &ProjectsByVersion) -> Vec<u64> {
         match &self.others {
             Some(others) if self.list.root.is_some() => others.iter().map(|other| other.id).collect(),
