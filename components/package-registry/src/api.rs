@@ -13,7 +13,6 @@ mod latest;
 mod list;
 mod maintainers;
 mod maintenance;
-mod merged_version;
 mod metadata;
 mod name_owners;
 mod name_reservations;

@@ -63,6 +63,19 @@ impl MergedPackage {
         !self.others.is_empty()
     }
 
+    /// The first package in which `look` finds something.
+    pub fn find<'a, T, E>(
+        &'a self,
+        mut look: impl FnMut(&'a Package) -> Result<Option<T>, E>,
+    ) -> Result<Option<(&'a Holder, T)>, E> {
+        for holder in self.iter() {
+            if let Some(found) = look(&holder.package)? {
+                return Ok(Some((holder, found)));
+            }
+        }
+        Ok(None)
+    }
+
     /// Every tag and its version. A tag of the first package counts before equal tags of the others.
     pub fn tags(&self) -> BTreeMap<&str, &str> {
         let mut tags = self.first.tags();

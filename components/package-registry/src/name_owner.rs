@@ -23,35 +23,61 @@ pub const MAX_RESERVATIONS: usize = 100;
 const MAX_PATTERN: usize = 255;
 const MAX_WILDCARDS: usize = 8;
 
-/// Who may publish a name.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Who may publish a name. It is stored as JSON; optional fields can be added.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameOwner {
     /// The owner, even if it is deleted or elsewhere. `None` if the name was released.
-    pub owner: Option<ProjectKey>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<StoredProject>,
+    #[serde(rename = "projects", default, skip_serializing_if = "Vec::is_empty")]
     pub further: Vec<FurtherProject>,
     /// The last changes, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<NameEvent>,
 }
 
+/// A project in a record, as the text of its key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct StoredProject(pub ProjectKey);
+
+impl TryFrom<String> for StoredProject {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        ProjectKey::parse(&text).map(StoredProject).ok_or_else(|| format!("`{text}` is no project"))
+    }
+}
+
+impl From<StoredProject> for String {
+    fn from(project: StoredProject) -> Self {
+        project.0.to_string()
+    }
+}
+
 /// A project that may publish a name besides its owner.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FurtherProject {
-    pub project: ProjectKey,
-    /// False for a project that had the name before names had owners, until the namespace confirms it.
-    pub is_confirmed: bool,
+    pub project: StoredProject,
+    /// True for a project that had the name before names had owners, until the namespace confirms it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unconfirmed: bool,
 }
 
 /// A change of who may publish a name, or of a reservation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameEvent {
     /// Unique for each change.
     pub id: String,
     pub at: Timestamp,
     /// The user who made the change. `None` for a deploy token, and for maintenance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<u64>,
     pub action: NameAction,
-    pub project: Option<ProjectKey>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<StoredProject>,
     /// The pattern of a reservation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
 }
 
@@ -72,8 +98,8 @@ pub enum NameAction {
 impl NameOwner {
     /// The projects that may publish the name, the owner first. Unconfirmed projects are left out in `strict` mode.
     pub fn publishers(&self, strict: bool) -> impl Iterator<Item = &ProjectKey> {
-        let further = self.further.iter().filter(move |further| further.is_confirmed || !strict);
-        self.owner.iter().chain(further.map(|further| &further.project))
+        let further = self.further.iter().filter(move |further| !(further.unconfirmed && strict));
+        self.owner.iter().chain(further.map(|further| &further.project)).map(|project| &project.0)
     }
 
     pub fn may_publish(&self, project: &ProjectKey, strict: bool) -> bool {
@@ -82,7 +108,11 @@ impl NameOwner {
 
     /// Whether this project had the name before names had owners, and the namespace has not confirmed it.
     pub fn is_unconfirmed(&self, project: &ProjectKey) -> bool {
-        self.further.iter().any(|further| further.project == *project && !further.is_confirmed)
+        self.further.iter().any(|further| further.project.0 == *project && further.unconfirmed)
+    }
+
+    pub fn is_owner(&self, project: &ProjectKey) -> bool {
+        self.owner.as_ref().is_some_and(|owner| owner.0 == *project)
     }
 
     /// Whether this change was made.
@@ -93,10 +123,10 @@ impl NameOwner {
     /// Adds a project, or confirms it. False if there are [`MAX_FURTHER`] already.
     pub fn allow(&mut self, project: &ProjectKey) -> bool {
         let count = self.further.len();
-        match self.further.iter_mut().find(|further| further.project == *project) {
-            Some(known) => known.is_confirmed = true,
+        match self.further.iter_mut().find(|further| further.project.0 == *project) {
+            Some(known) => known.unconfirmed = false,
             None if count >= MAX_FURTHER => return false,
-            None => self.further.push(FurtherProject { project: project.clone(), is_confirmed: true }),
+            None => self.further.push(FurtherProject { project: StoredProject(project.clone()), unconfirmed: false }),
         }
         true
     }
@@ -104,15 +134,16 @@ impl NameOwner {
     /// Removes a further project by its id, of whatever incarnation. False if there is no such project.
     pub fn disallow(&mut self, id: u64) -> bool {
         let before = self.further.len();
-        self.further.retain(|further| further.project.id != id);
+        self.further.retain(|further| further.project.0.id != id);
         self.further.len() < before
     }
 
     /// Gives the name to a project. The former owner keeps its right, so that its versions are still served.
     pub fn transfer(&mut self, project: &ProjectKey) {
-        self.further.retain(|further| further.project != *project);
-        if let Some(former) = self.owner.replace(project.clone()).filter(|former| former != project) {
-            self.further.insert(0, FurtherProject { project: former, is_confirmed: true });
+        self.further.retain(|further| further.project.0 != *project);
+        let former = self.owner.replace(StoredProject(project.clone()));
+        if let Some(former) = former.filter(|former| former.0 != *project) {
+            self.further.insert(0, FurtherProject { project: former, unconfirmed: false });
             self.further.truncate(MAX_FURTHER);
         }
     }
@@ -129,20 +160,22 @@ impl NameOwner {
 }
 
 /// The reservations of names below a top-level namespace.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservations {
     pub patterns: Vec<Reservation>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<NameEvent>,
 }
 
 /// New names that match the pattern may be claimed by this project only.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
     pub id: String,
     /// `*` stands for any text. Letter case does not matter, because names that differ only in it are easily confused.
     pub pattern: String,
-    pub project: ProjectKey,
+    pub project: StoredProject,
     pub at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<u64>,
 }
 
@@ -158,7 +191,7 @@ impl Reservations {
 
     /// Whether the name is reserved, and not for this project.
     pub fn refuses(&self, name: &PackageName, project: &ProjectKey) -> bool {
-        self.has(name) && self.of(name).all(|known| known.project != *project)
+        self.has(name) && self.of(name).all(|known| known.project.0 != *project)
     }
 
     pub fn has_applied(&self, event: &str) -> bool {
@@ -198,8 +231,8 @@ mod tests {
 
     #[test]
     fn the_owner_and_allowed_projects_publish() {
-        let mut name = NameOwner { owner: Some(project(7)), ..NameOwner::default() };
-        name.further.push(FurtherProject { project: project(8), is_confirmed: false });
+        let mut name = NameOwner { owner: Some(StoredProject(project(7))), ..NameOwner::default() };
+        name.further.push(FurtherProject { project: StoredProject(project(8)), unconfirmed: true });
         assert_eq!((ids(&name, false), ids(&name, true)), (vec![7, 8], vec![7]));
         assert!(name.is_unconfirmed(&project(8)) && !name.may_publish(&project(9), false));
         assert!(name.allow(&project(8)) && name.allow(&project(9)));
@@ -239,7 +272,7 @@ mod tests {
         let reserve = |pattern: &str, id: u64| Reservation {
             id: pattern.into(),
             pattern: pattern.into(),
-            project: project(id),
+            project: StoredProject(project(id)),
             at: Timestamp::from_millis(0),
             by: None,
         };
@@ -261,5 +294,20 @@ mod tests {
         for pattern in ["", " ", "a b", "é", "a\n", &"x".repeat(256), &"*".repeat(9)] {
             assert!(!is_pattern(pattern), "{pattern}");
         }
+    }
+
+    #[test]
+    fn records_are_written_as_they_were() {
+        for text in [
+            r#"{}"#,
+            r#"{"owner":"7","projects":[{"project":"8-01a0c4e1a80000000000000000000009"},{"project":"9","unconfirmed":true}],"events":[{"id":"a","at":5,"by":3,"action":"claimed","project":"7"}]}"#,
+        ] {
+            let read: NameOwner = serde_json::from_str(text).unwrap();
+            assert_eq!(serde_json::to_string(&read).unwrap(), text);
+        }
+        let text = r#"{"patterns":[{"id":"a","pattern":"@acme/*","project":"7","at":5}],"events":[{"id":"a","at":5,"action":"reserved","project":"7","pattern":"@acme/*"}]}"#;
+        let read: Reservations = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), text);
+        assert!(serde_json::from_str::<NameOwner>(r#"{"owner":"x"}"#).is_err());
     }
 }

@@ -447,7 +447,9 @@ fn publishers_of_before_the_upgrade_stay_until_a_maintainer_of_the_group_decides
         change(&forge, "POST", &projects(name), token, json!({"project_id": INTERNAL})).status
     };
     assert_eq!((confirm(BEN, NAMES[0]), confirm(MAINTAINER, NAMES[0])), (403, 201));
-    let removed = change(&forge, "DELETE", &format!("{}/{INTERNAL}", projects(NAMES[1])), MAINTAINER, json!(null));
+    let one = format!("{}/{INTERNAL}", projects(NAMES[1]));
+    assert_eq!(change(&forge, "DELETE", &one, BEN, json!(null)).status, 403);
+    let removed = change(&forge, "DELETE", &one, MAINTAINER, json!(null));
     assert_eq!(removed.status, 204, "{}", removed.text());
     let listed = remarks();
     assert_eq!(listed.len(), 2, "one is to be decided, one has versions that no group shows: {listed:?}");

@@ -4,7 +4,6 @@ use super::access::{self, Read};
 use super::caching;
 use super::error::package_not_found;
 use super::forward::Resource;
-use super::merged_version;
 use super::request::RegistryRequest;
 use crate::store;
 use http::StatusCode;
@@ -17,7 +16,8 @@ pub fn list(request: &RegistryRequest, name: &str, version: &str) -> Result<Resp
     let authorized =
         access::authorize_or_forward::<Read>(request, name, Resource::Attestations(version), package_not_found)?;
     let missing = || Error::pair(StatusCode::NOT_FOUND, "404 Attestations Not Found", "Attestations not found");
-    let (holder, entry) = merged_version::find(&request.env, &authorized.merged, version)?.ok_or_else(missing)?;
+    let found = authorized.merged.find(|package| store::find_listed(&request.env, package, version))?;
+    let (holder, entry) = found.ok_or_else(missing)?;
     let document = store::attestations(&request.env, &entry.upload)?.ok_or_else(missing)?;
     let mut response = Response::new(StatusCode::OK);
     response.body = document.into();

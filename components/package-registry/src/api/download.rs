@@ -4,7 +4,6 @@ use super::access::{self, Download};
 use super::caching::{is_known, of_file};
 use super::error::same_text;
 use super::forward::Resource;
-use super::merged_version;
 use super::request::RegistryRequest;
 use crate::byte_range::{self, ByteRange};
 use crate::store::{self, CHUNK, Upload};
@@ -29,7 +28,8 @@ pub fn file(request: &RegistryRequest, name: &str, file: &str) -> Result<Respons
     let env = &request.env;
     let authorized = access::authorize_or_forward::<Download>(request, name, Resource::File(file), file_not_found)?;
     let version = authorized.name.version_of_file(file).ok_or_else(file_not_found)?;
-    let (holder, entry) = merged_version::find(env, &authorized.merged, version)?.ok_or_else(file_not_found)?;
+    let found = authorized.merged.find(|package| store::find_listed(env, package, version))?;
+    let (holder, entry) = found.ok_or_else(file_not_found)?;
     let upload = store::shared_upload(env, &entry.upload)?;
 
     let entity_tag = format!("\"{}\"", upload.integrity.sri());

@@ -5,7 +5,6 @@ use super::caching::{is_known, revalidated};
 use super::error::package_not_found;
 use super::forward::Resource;
 use super::maintainers;
-use super::merged_version;
 use super::request::RegistryRequest;
 use crate::merged::{Holder, MergedPackage};
 use crate::metadata::{self, FormLines, Metadata, Representation};
@@ -130,10 +129,12 @@ pub fn version(request: &RegistryRequest, name: &str, version: &str) -> Result<R
     let tags = authorized.merged.tags();
     // A version takes precedence over a tag of the same text, which old builds accepted.
     let version = match tags.get(version).copied() {
-        Some(tagged) if merged_version::run(env, &authorized.merged, version)?.is_none() => tagged,
+        Some(tagged) if authorized.merged.find(|package| store::run_with_version(env, package, version))?.is_none() => {
+            tagged
+        }
         _ => version,
     };
-    if let Some((holder, run)) = merged_version::run(env, &authorized.merged, version)? {
+    if let Some((holder, run)) = authorized.merged.find(|package| store::run_with_version(env, package, version))? {
         let record = store::record(env, run, version)?;
         let mut response = Response::new(StatusCode::OK);
         response.body = metadata::version(&record, &request.url).into();

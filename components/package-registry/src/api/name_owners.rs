@@ -4,7 +4,7 @@ use super::access::{self, ownership};
 use super::error::same_text;
 use super::request::{RegistryRequest, event};
 use crate::name::PackageName;
-use crate::name_owner::{FurtherProject, MAX_FURTHER, NameAction, NameEvent, NameOwner};
+use crate::name_owner::{FurtherProject, MAX_FURTHER, NameAction, NameEvent, NameOwner, StoredProject};
 use crate::route::Level;
 use crate::store;
 use directory::access::Role;
@@ -15,6 +15,7 @@ use directory::record_cache;
 use http::StatusCode;
 use kit::{Env, Error, Response};
 use serde_json::{Map, Value, json};
+use std::rc::Rc;
 
 /// The most bytes of a request's body.
 const MAX_BODY: u64 = 4096;
@@ -34,20 +35,16 @@ pub fn show(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
 }
 
 /// `POST <prefix>/-/package_name_owners/:package_name/projects`: allows a project, or confirms one that had the name
-/// before names had owners. For Maintainers of the owner or of the namespace; a confirmation for those of the namespace.
+/// before names had owners. For Maintainers of the owner or of the namespace; a confirmation is for those of the
+/// namespace.
 pub async fn allow(request: RegistryRequest, name: &str) -> Result<Response, Error> {
     let (request, body) = with_body(request).await?;
     let subject = subject(&request, name)?;
     let project = project(&request, &subject.root, &body)?;
     let event = event(&request.env, Some(&request.caller), NameAction::Allowed, Some(&project));
     let known = change(&request, &subject, &event, |known| {
-        let role = if known.is_unconfirmed(&project) {
-            role_in_root(&request, &subject.root)?
-        } else {
-            role(&request, &subject.root, known)?
-        };
-        require(role, Role::Maintainer)?;
-        if known.owner.as_ref() == Some(&project) {
+        require_maintainer(&request, &subject.root, known, project.id)?;
+        if known.is_owner(&project) {
             return Err(Error::validation("project_id is the owner of the name"));
         }
         let was_allowed = known.may_publish(&project, true);
@@ -62,16 +59,15 @@ pub async fn allow(request: RegistryRequest, name: &str) -> Result<Response, Err
     Ok(response)
 }
 
-/// `DELETE <prefix>/-/package_name_owners/:package_name/projects/:project_id`. For Maintainers of the owner or of the
-/// namespace.
+/// `DELETE <prefix>/-/package_name_owners/:package_name/projects/:project_id`. For the same.
 pub fn disallow(request: &RegistryRequest, name: &str, project: &str) -> Result<Response, Error> {
     require_user(&request.caller)?;
     let subject = subject(request, name)?;
     let id: u64 = project.parse().map_err(|_| Error::validation("project_id is invalid"))?;
     let mut event = event(&request.env, Some(&request.caller), NameAction::Disallowed, None);
-    event.project = ProjectKey::parse(project);
+    event.project = ProjectKey::parse(project).map(StoredProject);
     change(request, &subject, &event, |known| {
-        require(role(request, &subject.root, known)?, Role::Maintainer)?;
+        require_maintainer(request, &subject.root, known, id)?;
         match known.disallow(id) {
             true => Ok(true),
             false => Err(Error::pair(StatusCode::NOT_FOUND, "404 Project Not Found", "Project not found")),
@@ -88,7 +84,7 @@ pub async fn transfer(request: RegistryRequest, name: &str) -> Result<Response, 
     let project = project(&request, &subject.root, &body)?;
     let event = event(&request.env, Some(&request.caller), NameAction::Transferred, Some(&project));
     let known = change(&request, &subject, &event, |known| {
-        let is_change = known.owner.as_ref() != Some(&project);
+        let is_change = !known.is_owner(&project);
         known.transfer(&project);
         Ok(is_change)
     })?;
@@ -210,8 +206,21 @@ fn role(request: &RegistryRequest, root: &Namespace, known: &NameOwner) -> Resul
     Ok(of_owner.transpose()?.unwrap_or(Role::None).max(role_in_root(request, root)?))
 }
 
-fn owner(env: &Env, root: &Namespace, known: &NameOwner) -> Result<Option<Project>, Error> {
-    let present = known.owner.as_ref().map(|owner| ownership::present(env, root, owner));
+/// Refuses a caller who is no Maintainer of the owner or of the namespace. Only the namespace decides about a project
+/// that had the name before names had owners.
+fn require_maintainer(
+    request: &RegistryRequest,
+    root: &Namespace,
+    known: &NameOwner,
+    project: u64,
+) -> Result<(), Error> {
+    let is_unconfirmed = known.further.iter().any(|further| further.unconfirmed && further.project.0.id == project);
+    let role = if is_unconfirmed { role_in_root(request, root)? } else { role(request, root, known)? };
+    require(role, Role::Maintainer)
+}
+
+fn owner(env: &Env, root: &Namespace, known: &NameOwner) -> Result<Option<Rc<Project>>, Error> {
+    let present = known.owner.as_ref().map(|owner| ownership::present(env, root, &owner.0));
     Ok(present.transpose()?.flatten())
 }
 
@@ -234,11 +243,11 @@ fn render(request: &RegistryRequest, subject: &Subject, known: &NameOwner) -> Re
         _ => Value::Null,
     };
     let mut projects = Vec::new();
-    for FurtherProject { project, is_confirmed } in &known.further {
-        let Some(project) = ownership::present(&request.env, root, project)? else { continue };
+    for FurtherProject { project, unconfirmed } in &known.further {
+        let Some(project) = ownership::present(&request.env, root, &project.0)? else { continue };
         if is_visible(request, &project)? {
             let path = project.full_path();
-            projects.push(json!({"id": project.id, "path_with_namespace": path, "confirmed": is_confirmed}));
+            projects.push(json!({"id": project.id, "path_with_namespace": path, "confirmed": !unconfirmed}));
         }
     }
     let mut answer = Map::new();
@@ -258,6 +267,6 @@ fn render_event(event: &NameEvent) -> Value {
         "action": event.action,
         "created_at": event.at.to_iso(),
         "user_id": event.by,
-        "project_id": event.project.as_ref().map(|project| project.id),
+        "project_id": event.project.as_ref().map(|project| project.0.id),
     })
 }

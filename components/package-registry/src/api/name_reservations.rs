@@ -3,7 +3,9 @@
 use super::error::same_text;
 use super::name_owners::{project, require, require_user, role_in_root, root, with_body};
 use super::request::{RegistryRequest, event};
-use crate::name_owner::{MAX_RESERVATIONS, NameAction, NameEvent, Reservation, Reservations, is_pattern};
+use crate::name_owner::{
+    MAX_RESERVATIONS, NameAction, NameEvent, Reservation, Reservations, StoredProject, is_pattern,
+};
 use crate::store::{self, RootKey};
 use directory::access::Role;
 use directory::namespace::Namespace;
@@ -34,8 +36,8 @@ pub async fn reserve(request: RegistryRequest) -> Result<Response, Error> {
     let project = project(&request, &root, &body)?;
     let mut event = event(&request.env, Some(&request.caller), NameAction::Reserved, Some(&project));
     event.pattern = Some(pattern.to_owned());
-    let reservation =
-        Reservation { id: event.id.clone(), pattern: pattern.to_owned(), project, at: event.at, by: event.by };
+    let (pattern, project) = (pattern.to_owned(), StoredProject(project));
+    let reservation = Reservation { id: event.id.clone(), pattern, project, at: event.at, by: event.by };
     change(&request, &root, &event, |reservations| {
         if reservations.patterns.len() >= MAX_RESERVATIONS {
             let text = format!("the namespace has {MAX_RESERVATIONS} reservations, which is the most that it can have");
@@ -87,7 +89,7 @@ fn render(known: &Reservation) -> Value {
     json!({
         "id": known.id,
         "package_name_pattern": known.pattern,
-        "project_id": known.project.id,
+        "project_id": known.project.0.id,
         "created_at": known.at.to_iso(),
         "created_by": known.by,
     })

@@ -1,6 +1,6 @@
 //! A request, with everything that is known about it before its endpoint is called.
 
-use crate::name_owner::{NameAction, NameEvent};
+use crate::name_owner::{NameAction, NameEvent, StoredProject};
 use crate::route::Level;
 use directory::caller::Caller;
 use directory::project::ProjectKey;
@@ -30,5 +30,5 @@ pub fn caller_id(caller: &Caller) -> String {
 /// The record of a change that a caller makes now, or maintenance.
 pub fn event(env: &Env, caller: Option<&Caller>, action: NameAction, project: Option<&ProjectKey>) -> NameEvent {
     let by = caller.and_then(|caller| caller.user()).map(|user| user.id);
-    NameEvent { id: env.id(), at: env.now, by, action, project: project.cloned(), pattern: None }
+    NameEvent { id: env.id(), at: env.now, by, action, project: project.cloned().map(StoredProject), pattern: None }
 }

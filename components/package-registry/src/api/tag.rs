@@ -5,7 +5,6 @@ use super::caching;
 use super::error::{bad_request, package_not_found, same_text};
 use super::forward::Resource;
 use super::latest;
-use super::merged_version;
 use super::request::RegistryRequest;
 use super::update::{Change, update};
 use crate::merged::{Holder, MergedPackage};
@@ -66,7 +65,8 @@ pub async fn set(mut request: RegistryRequest, name: &str, tag: &str) -> Result<
 
 /// The package whose version gets a tag. 403 if the tag would not count there: tags are the owner's.
 fn tagged(env: &Env, merged: &MergedPackage, tag: &str, version: &str) -> Result<Holder, Error> {
-    let (holder, _) = merged_version::find(env, merged, version)?.ok_or_else(package_not_found)?;
+    let found = merged.find(|package| store::find_listed(env, package, version))?;
+    let (holder, _) = found.ok_or_else(package_not_found)?;
     if merged.hides_tag(holder, tag) {
         let text = format!("403 Forbidden - the tag {tag} belongs to the owner of the name, and {version} does not");
         return Err(same_text(StatusCode::FORBIDDEN, text));

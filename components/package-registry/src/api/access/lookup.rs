@@ -5,20 +5,22 @@ use super::{denial, ownership, policy, projects_by_name};
 use crate::api::request::RegistryRequest;
 use crate::merged::Holder;
 use crate::name::PackageName;
+use crate::name_owner::{MAX_FURTHER, NameOwner};
 use crate::package::Package;
 use crate::route::Level;
 use crate::store;
 use directory::access;
 use directory::namespace::{self, Namespace};
-use directory::project::{self, Project, ProjectLookup};
+use directory::project::{self, Project, ProjectKey, ProjectLookup};
 use directory::record_cache;
 use directory::redirect::Redirect;
-use kit::Error;
+use kit::store::StoreError;
+use kit::{Env, Error};
 use std::collections::HashSet;
 use std::rc::Rc;
 
 /// The most packages that one answer merges: the owner's, and those of the first projects that may publish the name.
-const MAX_MERGED: usize = 100;
+const MAX_MERGED: usize = MAX_FURTHER + 1;
 
 /// The result of a lookup.
 pub struct PackageLookup {
@@ -110,20 +112,19 @@ fn readable(
     let (root, action) = (above.root(), if action.is_write() { Action::Read } else { action });
     let (mut holders, mut refusal, mut is_owner_readable) = (Vec::new(), None, false);
     if let Some(known) = ownership::find(env, root, &name)? {
-        let publishers: Vec<_> = known.publishers(ownership::is_strict(env)).collect();
-        let ids: Vec<u64> = publishers.iter().map(|publisher| publisher.id).collect();
-        let below: HashSet<u64> = projects_by_name::projects_below(env, &ids, above.id)?.into_iter().collect();
-        for publisher in publishers.into_iter().filter(|publisher| below.contains(&publisher.id)).take(MAX_MERGED) {
-            let Some(project) = ownership::present(env, root, publisher)? else { continue };
+        for publisher in publishers(env, &known, above)? {
+            let present = ownership::present(env, root, publisher)?;
+            let is_below = |project: &Rc<Project>| project.namespace.lineage().any(|found| found.id == above.id);
+            let Some(project) = present.filter(is_below) else { continue };
             let package = store::package(env, publisher, &name)?.filter(|package| package.listed() > 0);
             let Some(package) = package else { continue };
             match policy::check(request, &project, action) {
                 Ok(_) => {
-                    let is_owner = known.owner.as_ref() == Some(publisher);
+                    let is_owner = known.is_owner(publisher);
                     is_owner_readable |= is_owner;
                     // Projects of before names had owners provide `latest` where the owner cannot, as they did.
                     let provides_latest = is_owner || (known.is_unconfirmed(publisher) && !is_owner_readable);
-                    holders.push(Holder { project: Rc::new(project), package, provides_latest });
+                    holders.push(Holder { project, package, provides_latest });
                 }
                 Err(error) if error.status.is_server_error() => return Err(error),
                 Err(error) => refusal = refusal.or(Some(error)),
@@ -133,6 +134,19 @@ fn readable(
     let refusal = refusal.filter(|_| holders.is_empty()).map(|error| denial::name_unreadable(request, error, action));
     let candidates = Candidates::Readable { holders, refusal };
     Ok(PackageLookup { name: Some(name), candidates, is_local: false, root: Some(root.clone()) })
+}
+
+/// The projects that may publish a name, the owner first: at most [`MAX_MERGED`]. Of more, which only stores of earlier
+/// builds have, those below `above`.
+fn publishers<'a>(env: &Env, known: &'a NameOwner, above: &Namespace) -> Result<Vec<&'a ProjectKey>, StoreError> {
+    let mut publishers: Vec<_> = known.publishers(ownership::is_strict(env)).collect();
+    if publishers.len() > MAX_MERGED {
+        let ids: Vec<u64> = publishers.iter().map(|publisher| publisher.id).collect();
+        let below: HashSet<u64> = projects_by_name::projects_below(env, &ids, above.id)?.into_iter().collect();
+        publishers.retain(|publisher| below.contains(&publisher.id));
+        publishers.truncate(MAX_MERGED);
+    }
+    Ok(publishers)
 }
 
 /// The most recently published package of this name, among the projects below the namespace `above`. Reads: the

@@ -7,11 +7,12 @@
 use super::projects_by_name::projects_with_name_below;
 use crate::api::request::event;
 use crate::name::PackageName;
-use crate::name_owner::{FurtherProject, NameAction, NameEvent, NameOwner};
+use crate::name_owner::{FurtherProject, NameAction, NameEvent, NameOwner, StoredProject};
 use crate::store::{self, RootKey};
 use directory::caller::Caller;
 use directory::namespace::Namespace;
-use directory::project::{self, Project, ProjectKey};
+use directory::project::{self, Project, ProjectKey, ProjectLookup};
+use directory::record_cache;
 use kit::root::Decision;
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
@@ -57,10 +58,12 @@ pub fn is_held(env: &Env, root: &Namespace, name: &PackageName) -> Result<bool, 
     Ok(is_owned || store::reservations(env, &RootKey::from(root))?.has(name))
 }
 
-/// The present project of a key; `None` if it is deleted or below another top-level namespace.
-pub fn present(env: &Env, root: &Namespace, key: &ProjectKey) -> Result<Option<Project>, StoreError> {
-    let project = project::by_id(env, key.id)?.filter(|project| project.incarnation == key.incarnation);
-    Ok(project.filter(|project| project.root_namespace().id == root.id))
+/// The present project of a key; `None` if it is deleted or below another top-level namespace. An instance builds it
+/// once.
+pub fn present(env: &Env, root: &Namespace, key: &ProjectKey) -> Result<Option<Rc<Project>>, StoreError> {
+    let ProjectLookup::Found(project) = record_cache::find_project(env, &key.id.to_string())? else { return Ok(None) };
+    let is_present = project.incarnation == key.incarnation && project.root_namespace().id == root.id;
+    Ok(Some(project).filter(|_| is_present))
 }
 
 /// The owner and the others by the packages that projects have now. Reads: the projects by name, and the package of up
@@ -82,8 +85,8 @@ fn present_publishers(
     // A project with a stored version goes before projects that have unpublished all of theirs.
     let Some(owner) = found.iter().min().map(|(.., key)| key.clone()) else { return Ok(None) };
     let others = found.into_iter().map(|(.., project)| project).filter(|project| *project != owner);
-    let further = others.map(|project| FurtherProject { project, is_confirmed: false }).collect();
-    Ok(Some(NameOwner { owner: Some(owner), further, events: Vec::new() }))
+    let further = others.map(|project| FurtherProject { project: StoredProject(project), unconfirmed: true }).collect();
+    Ok(Some(NameOwner { owner: Some(StoredProject(owner)), further, events: Vec::new() }))
 }
 
 /// The outcome of a claim of a name.
@@ -114,7 +117,7 @@ pub fn claim(
             return Ok(granted);
         }
         if let Some(owner) = &known.owner {
-            return Ok(NameClaim::Owned(owner.clone()));
+            return Ok(NameClaim::Owned(owner.0.clone()));
         }
     }
     let is_refused = store::reservations(env, &root)?.refuses(name, &key);
@@ -126,10 +129,10 @@ pub fn claim(
         };
         let outcome = match (granted(&known), &known.owner) {
             (Some(granted), _) => granted,
-            (None, Some(owner)) => NameClaim::Owned(owner.clone()),
+            (None, Some(owner)) => NameClaim::Owned(owner.0.clone()),
             (None, None) if is_refused => return Ok(Decision::Keep(NameClaim::Reserved)),
             (None, None) => {
-                known.owner = Some(key.clone());
+                known.owner = Some(StoredProject(key.clone()));
                 known.record(event.clone());
                 return Ok(Decision::Replace(known, NameClaim::Granted(Vec::new())));
             }
@@ -141,7 +144,7 @@ pub fn claim(
 /// The record that a name without one gets, with everything that projects have.
 fn found(env: &Env, root: &Namespace, name: &PackageName) -> Result<NameOwner, StoreError> {
     let Some(mut found) = present_publishers(env, root, name, usize::MAX)? else { return Ok(NameOwner::default()) };
-    let owner = found.owner.clone();
+    let owner = found.owner.clone().map(|owner| owner.0);
     found.record(event(env, None, NameAction::Found, owner.as_ref()));
     Ok(found)
 }

@@ -147,8 +147,8 @@ fn remark_on_name(env: &Env, key: &ProjectKey, name: &PackageName) -> Result<Opt
     let Some(project) = found.filter(|_| ownership::has_owners(env)) else { return Ok(None) };
     let root = project.root_namespace();
     let Some(known) = ownership::find(env, root, name)? else { return Ok(None) };
-    let Some(owner) = known.owner.as_ref().filter(|owner| *owner != key) else { return Ok(None) };
-    let whose = format!("{name} belongs to project {}, and project {}", owner.id, key.id);
+    let Some(owner) = known.owner.as_ref().filter(|_| !known.is_owner(key)) else { return Ok(None) };
+    let whose = format!("{name} belongs to project {}, and project {}", owner.0.id, key.id);
     Ok(if known.is_unconfirmed(key) {
         Some(format!(
             "{whose} has published it since before names had owners: a Maintainer of {} should confirm or remove it",
