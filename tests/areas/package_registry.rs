@@ -1,5 +1,7 @@
 //! The package registry: publish, read, and be refused, with the shipped component.
 
+mod names;
+
 use super::*;
 use hexad_tests::forge::{INTERNAL, MAINTAINER};
 use hexad_tests::{databases, package};
@@ -24,7 +26,7 @@ fn with_package(project: u64) -> (Forge, Vec<u8>) {
 /// How often the first publish of a package waits for the disk. PostgreSQL commits each new root separately, but not
 /// the use of the token.
 fn flushes_of_a_first_publish() -> u64 {
-    if databases::are_asked_for() { 8 } else { 1 }
+    if databases::are_asked_for() { 10 } else { 1 }
 }
 
 #[test]

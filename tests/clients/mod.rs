@@ -14,6 +14,7 @@ mod forward;
 mod git;
 mod git_libraries;
 mod http_tools;
+mod names;
 mod namespaces;
 mod npm;
 mod npm_account;

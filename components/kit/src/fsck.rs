@@ -45,7 +45,8 @@ impl CheckReport {
         }
     }
 
-    fn remark(&mut self, key: &str, problem: &str) {
+    /// Counts a remark, and lists it if it is among the first 100.
+    pub fn remark(&mut self, key: &str, problem: &str) {
         self.remarked += 1;
         if self.remarks.len() < MAX_PROBLEMS {
             self.remarks.push(Problem { key: key.to_owned(), problem: problem.to_owned() });

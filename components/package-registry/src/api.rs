@@ -14,6 +14,8 @@ mod list;
 mod maintainers;
 mod maintenance;
 mod metadata;
+mod name_owners;
+mod name_reservations;
 mod noop_update;
 mod owners;
 mod publish;
@@ -50,6 +52,8 @@ pub const VARIABLES: &[&str] = &[
     publish::MAX_FILE,
     publish::MAX_UNPACKED,
     publish::MANIFEST_MISMATCH,
+    access::ownership::NAME_MIGRATION,
+    access::ownership::NAME_POLICY,
     rate_limit::AUTHENTICATED,
     rate_limit::UNAUTHENTICATED,
     rate_limit::LOOKUPS,
@@ -111,6 +115,14 @@ async fn answer(env: Env, http: Request, route: Route) -> Result<Response, Error
         Endpoint::ChangeAccess => Err(visibility::refuse_change(&request)),
         Endpoint::Stars => Ok(stars::list()),
         Endpoint::List => list::packages(&request),
+        Endpoint::NameOwner { name } => name_owners::show(&request, &name),
+        Endpoint::TransferName { name } => name_owners::transfer(request, &name).await,
+        Endpoint::ReleaseName { name } => name_owners::release(&request, &name),
+        Endpoint::AllowProject { name } => name_owners::allow(request, &name).await,
+        Endpoint::DisallowProject { name, project } => name_owners::disallow(&request, &name, &project),
+        Endpoint::Reservations => name_reservations::list(&request),
+        Endpoint::Reserve => name_reservations::reserve(request).await,
+        Endpoint::Unreserve { id } => name_reservations::remove(&request, &id),
     }
 }
 

@@ -30,6 +30,9 @@
 //! | `POST <prefix>/-/npm/v1/security/advisories/bulk`, `…/audits/quick`, `…/audits` | no advisories are known, or 307 to the registry in `registry_forward_url` | `api/audit.rs` |
 //! | `PUT` of any other package document at group or instance level | 405 with the project's address | `api/publish_above_project.rs` |
 //! | `GET <prefix>/-/_view/starredByUser` | no stars | `api/stars.rs` |
+//! | `GET`, `PUT`, `DELETE <prefix>/-/package_name_owners/:name` | whose a name is; transfer, release | `api/name_owners.rs` |
+//! | `POST …/projects`, `DELETE …/projects/:project_id` | allow, disallow a further project | `api/name_owners.rs` |
+//! | `GET`, `POST <prefix>/-/package_name_reservations`, `DELETE …/:id` | reserve names by pattern | `api/name_reservations.rs` |
 //!
 //! A read of an absent name is redirected to the registry in `registry_forward_url` (`api/forward.rs`).
 //!
@@ -37,7 +40,7 @@
 //!
 //! | method and path | purpose | file |
 //! |---|---|---|
-//! | `POST gc` | a step of removing unreachable blobs | `api/maintenance.rs` |
+//! | `POST gc` | a step of removing unreachable blobs, and of recording the owners of names | `api/maintenance.rs` |
 //! | `POST fsck` | a step of checking all packages | `api/maintenance/check.rs` |
 //!
 //! # Keys
@@ -52,6 +55,9 @@
 //! | `package/<project>/<name>` | root | a package: tags, version runs with a checksum of each blob, revision ([`package`]) |
 //! | `name/<name>` | root | projects that may have a package of this name, the last publisher at the end |
 //! | `version/<name>/<version>` | root | projects that may have this version of a scoped name, and which of them claimed it last |
+//! | `claim/<root>/<name>/<version>` | root | the same below one top-level namespace, for other names of several projects |
+//! | `owner/<root>/<name>` | root | the owner of a name below a top-level namespace, further projects, events ([`name_owner`]) |
+//! | `reserved/<root>` | root | reservations of names below a top-level namespace |
 //! | `project/<project>` | root | names of the packages that a project may have, up to 512 (`store/package_names.rs`) |
 //! | `projects` | root | projects that may have packages |
 //! | `segment/<id>/index` | blob | sorted lines: version, upload, time, state ([`version_run::Index`]) |
@@ -87,16 +93,16 @@
 //! | tags | get package |
 //! | attestations | get package, up to *k* indexes, the attestations |
 //! | set, remove a tag | get settings, get package, up to *k* indexes; swap package |
-//! | publish a new version | get settings, get `name`, get package, *k* indexes, the merged runs, once each run without checksums; set each chunk, upload, package-level fields, attestations if there are any, 3 blobs of a run; swap package. Of a scoped name: one counter and swap for the list of projects with the version; and if the scope is the top-level namespace's path, the packages of the other projects in it. On a store where this takes more than half a second, the list is swapped again at the end |
-//! | publish a new package | as for a new version; before the package also swap `projects`, the lists of `project` from the first that is not full, and `name`; one counter for each root that is created |
+//! | publish a new version | get settings, get `owner`, get `name`, get package, *k* indexes, the merged runs, once each run without checksums; set each chunk, upload, package-level fields, attestations if there are any, 3 blobs of a run; swap package. Of a scoped name: one counter and swap for the list of projects with the version; and if the scope is the top-level namespace's path, the packages of the other projects in it. On a store where this takes more than half a second, the list is swapped again at the end |
+//! | publish a new package | as for a new version; before the package also get `reserved` and `name`, swap `owner`, swap `projects`, the lists of `project` from the first that is not full, and `name`; one counter for each root that is created |
 //! | deprecate | get settings, get package, *k* indexes, the changed runs; set these; swap package |
 //! | unpublish | get settings, get package, all runs; set the changed runs; swap package; delete chunks |
-//! | search | get the lists of `project`, up to 4,000 packages, and the package-level fields that the instance has not cached; for a name of several projects get `name`; at group and instance level before that `projects`, and `project` of up to 20,000; for each result upload, publisher and the maintainers that are not cached |
+//! | search | get the lists of `project`, up to 4,000 packages, and the package-level fields that the instance has not cached; for a name of several projects, and for each result, get `owner`; at group and instance level before that `projects`, and `project` of up to 20,000; for each result upload, publisher and the maintainers that are not cached |
 //! | list | get the lists of `project`, up to 20,000 packages, and up to 64 MiB of their indexes; by status also their abbreviated forms; for each version that is shown a form, the upload and the publisher; at group level before that as a search |
-//! | audit that may be forwarded | for each scope the entry of its path; at project level get `project`; at group level `projects`, and up to 4,000 of `project` or `name`; at instance level up to 4,000 of `name`; for each found project a package |
+//! | audit that may be forwarded | for each scope the entry of its path; at project level get `project`; at group level `projects`, and up to 4,000 of `project` or `name`; if names have owners, the same of the top-level namespace at both, and up to 20,000 of `owner`; at instance level up to 4,000 of `name`; for each found project a package |
 //! | a step of gc | 200 packages and their indexes, of which about 1,000 versions of deleted projects are removed from lists; or 524,288 marks of the run, to sort them; or 5,000 keys, a page of sorted marks or two for each batch of them, and the removed blobs |
 //! | a step of fsck | up to 200 packages with all of their blobs, and 256 MiB of files |
-//! | at group or instance level | before that, get `name`; for a list of an earlier build also each package that it names |
+//! | at group or instance level | before that, get `owner`, and the package of each project that may publish the name. Without an owner's record also get `name`, and up to 100 packages. If names are shared, get `name`; for a list of an earlier build also each package that it names |
 //!
 //! # Life of a publication
 //!
@@ -120,8 +126,10 @@ mod install_fields;
 mod integrity;
 mod json;
 mod manifest;
+mod merged;
 mod metadata;
 mod name;
+mod name_owner;
 mod negotiation;
 mod package;
 mod package_list;

@@ -2,8 +2,8 @@
 
 use crate::json;
 use crate::manifest::{self, MAX_README, cut_readme};
+use crate::merged::MergedPackage;
 use crate::name::PackageName;
-use crate::package::Package;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::borrow::Cow;
@@ -35,15 +35,15 @@ pub struct Representation<'a> {
 }
 
 impl Representation<'_> {
-    /// A strong entity tag: it differs for every revision of the package, form, encoding, address and list of
+    /// A strong entity tag: it differs for every revision of the packages, form, encoding, address and list of
     /// maintainers.
-    pub fn entity_tag(&self, package: &Package) -> String {
+    pub fn entity_tag(&self, merged: &MergedPackage) -> String {
         let form = if self.abbreviated { "a" } else { "f" };
         let encoding = if self.gzip { "z" } else { "" };
         let hash = xxh3_64([self.url, self.maintainers].concat().as_bytes());
         let mut tag = String::with_capacity(96);
         tag.push('"');
-        package.write_revision_id(&mut tag);
+        merged.write_revision_id(&mut tag);
         let _ = write!(tag, "-{form}{encoding}{RENDERING_VERSION}-{hash:016x}\"");
         tag
     }
@@ -55,12 +55,15 @@ impl Representation<'_> {
     }
 }
 
+/// The lines `versions` and `times` of a form.
+pub type FormLines<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
+
 /// The parts of a metadata document.
 pub struct Metadata<'a> {
     pub name: &'a PackageName,
-    pub package: &'a Package,
-    /// The lines `versions` and `times` of each run, oldest first, in the requested form.
-    pub forms: Vec<(&'a [u8], &'a [u8])>,
+    pub merged: &'a MergedPackage,
+    /// The lines `versions` and `times` of each run, oldest first, in the requested form. Each version is in one line.
+    pub forms: Vec<FormLines<'a>>,
     /// The last members of the full form; `None` renders the abbreviated form.
     pub package_level_fields: Option<&'a [u8]>,
     /// Address of the registry without a trailing slash, as the request used it.
@@ -72,19 +75,19 @@ pub struct Metadata<'a> {
 impl Metadata<'_> {
     /// The document, as JSON.
     pub fn render(&self) -> Vec<u8> {
-        let package = self.package;
+        let merged = self.merged;
         let url = inside_string(self.url);
         let name = json::quoted(self.name.as_str());
-        let modified = package.modified.to_iso();
+        let modified = merged.modified().to_iso();
         let copied: usize = self.forms.iter().map(|(versions, times)| versions.len() + times.len()).sum();
-        let listed = usize::try_from(package.listed()).unwrap_or_default();
+        let listed = usize::try_from(merged.listed()).unwrap_or_default();
         let mut out =
             Vec::with_capacity(copied + listed * url.len() + self.package_level_fields.map_or(0, <[u8]>::len) + 1024);
 
         let mut opening = String::from("{");
         match self.package_level_fields {
             Some(_) => {
-                let revision = json::quoted(&package.revision_id());
+                let revision = json::quoted(&merged.first().package.revision_id());
                 let _ = write!(opening, "\"_id\":{name},\"_rev\":{revision},\"name\":{name}");
             }
             None => {
@@ -92,14 +95,14 @@ impl Metadata<'_> {
             }
         }
         opening.push_str(",\"dist-tags\":");
-        opening.push_str(&tags(package));
+        opening.push_str(&tags(merged));
         opening.push_str(",\"versions\":{");
         out.extend_from_slice(opening.as_bytes());
         for (versions, _) in &self.forms {
             copy_with_url(&mut out, versions, url.as_bytes());
         }
         end_members(&mut out);
-        let created = package.created.to_iso();
+        let created = merged.created().to_iso();
         let times = format!("}},\"time\":{{\"created\":\"{created}\",\"modified\":\"{modified}\",");
         out.extend_from_slice(times.as_bytes());
         for (_, times) in &self.forms {
@@ -136,8 +139,8 @@ fn current_fields(fields: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// The dist-tags of a package as a JSON object.
-pub fn tags(package: &Package) -> String {
-    let tags = package.dist_tags();
+pub fn tags(merged: &MergedPackage) -> String {
+    let tags = merged.tags();
     let members = tags.iter().map(|(tag, version)| format!("{}:{}", json::quoted(tag), json::quoted(version)));
     format!("{{{}}}", members.collect::<Vec<_>>().join(","))
 }
@@ -195,7 +198,9 @@ fn end_members(out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::package::RunRef;
+    use crate::merged::Holder;
+    use crate::merged::tests::holder;
+    use crate::package::{Package, RunRef};
     use crate::version::Version;
     use crate::version_run::{IndexEntry, VersionRun, VersionState};
     use kit::Timestamp;
@@ -218,7 +223,7 @@ mod tests {
 
     fn render(versions: &[&[&str]], package_level_fields: Option<&[u8]>) -> Value {
         let name = PackageName::parse("@a/b").unwrap();
-        let package = package(&versions.concat());
+        let merged = MergedPackage::of(holder(package(&versions.concat())));
         let runs: Vec<VersionRun> = versions
             .iter()
             .map(|versions| {
@@ -229,10 +234,10 @@ mod tests {
                 }))
             })
             .collect();
-        let forms = runs.iter().map(|s| (s.full.versions.as_bytes(), s.full.times.as_bytes())).collect();
+        let forms = runs.iter().map(|s| (s.full.versions.as_bytes().into(), s.full.times.as_bytes().into())).collect();
         let metadata = Metadata {
             name: &name,
-            package: &package,
+            merged: &merged,
             forms,
             package_level_fields,
             url: "http://x/\"y",
@@ -296,6 +301,14 @@ mod tests {
         let package = package(&["1.0.0"]);
         let mut changed = package.clone();
         changed.record_change("f", Timestamp::from_millis(0));
+        let merge = |packages: Vec<Package>| MergedPackage::merge(packages.into_iter().map(holder).collect()).unwrap();
+        let of_two = [
+            merge(vec![package.clone(), changed.clone()]),
+            merge(vec![changed.clone(), package.clone()]),
+            merge(vec![package.clone(), package.clone(), changed.clone()]),
+        ];
+        let without_latest = MergedPackage::of(Holder { provides_latest: false, ..holder(package.clone()) });
+        let [package, changed] = [package, changed].map(|package| MergedPackage::of(holder(package)));
         let plain = Representation { abbreviated: false, gzip: false, url: "http://x", maintainers: "" };
         let tags = [
             plain.entity_tag(&package),
@@ -305,6 +318,10 @@ mod tests {
             Representation { url: "http://y", ..plain }.entity_tag(&package),
             Representation { maintainers: "[]", ..plain }.entity_tag(&package),
             plain.entity_tag(&changed),
+            plain.entity_tag(&of_two[0]),
+            plain.entity_tag(&of_two[1]),
+            plain.entity_tag(&of_two[2]),
+            plain.entity_tag(&without_latest),
         ];
         for (at, tag) in tags.iter().enumerate() {
             assert!(tag.starts_with('"') && tag.ends_with('"'));

@@ -28,6 +28,12 @@ pub enum Level {
     Instance,
 }
 
+impl Level {
+    pub fn is_project(&self) -> bool {
+        matches!(self, Level::Project(_))
+    }
+}
+
 /// The maintenance task that a path names, if it is below the path of tasks.
 pub fn task(method: &Method, path: &str) -> Option<Result<Task, Error>> {
     Some(Task::named(method, path.strip_prefix(BASE)?.strip_prefix("/maintenance/package-registry/")?))
@@ -109,6 +115,28 @@ pub enum Endpoint {
     Stars,
     /// The list of all package versions, in the form that all registries of the forge share.
     List,
+    /// Who may publish a name.
+    NameOwner {
+        name: String,
+    },
+    TransferName {
+        name: String,
+    },
+    ReleaseName {
+        name: String,
+    },
+    AllowProject {
+        name: String,
+    },
+    DisallowProject {
+        name: String,
+        project: String,
+    },
+    Reservations,
+    Reserve,
+    Unreserve {
+        id: String,
+    },
 }
 
 /// The requests with which clients ask for known vulnerabilities.
@@ -192,6 +220,19 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
         (Target::Owners { user: None, .. }, _) => return Err(Error::method_not_allowed("GET, HEAD, PUT")),
         (Target::Owners { user: Some(_), .. }, &Method::DELETE) => Endpoint::ChangeOwners,
         (Target::Owners { user: Some(_), .. }, _) => return Err(Error::method_not_allowed("DELETE")),
+        (Target::NameOwner { name }, &Method::GET | &Method::HEAD) => Endpoint::NameOwner { name },
+        (Target::NameOwner { name }, &Method::PUT) => Endpoint::TransferName { name },
+        (Target::NameOwner { name }, &Method::DELETE) => Endpoint::ReleaseName { name },
+        (Target::NameOwner { .. }, _) => return Err(Error::method_not_allowed("DELETE, GET, HEAD, PUT")),
+        (Target::NameProjects { name }, &Method::POST) => Endpoint::AllowProject { name },
+        (Target::NameProjects { .. }, _) => return Err(Error::method_not_allowed("POST")),
+        (Target::NameProject { name, project }, &Method::DELETE) => Endpoint::DisallowProject { name, project },
+        (Target::NameProject { .. }, _) => return Err(Error::method_not_allowed("DELETE")),
+        (Target::Reservations, &Method::GET | &Method::HEAD) => Endpoint::Reservations,
+        (Target::Reservations, &Method::POST) => Endpoint::Reserve,
+        (Target::Reservations, _) => return Err(Error::method_not_allowed("GET, HEAD, POST")),
+        (Target::Reservation { id }, &Method::DELETE) => Endpoint::Unreserve { id },
+        (Target::Reservation { .. }, _) => return Err(Error::method_not_allowed("DELETE")),
         (Target::Audit(audit), &Method::POST) => Endpoint::Audit(audit),
         (Target::Audit(_), _) => return Err(Error::method_not_allowed("POST")),
         _ => return Err(Error::method_not_allowed("GET, HEAD")),
@@ -296,6 +337,21 @@ enum Target {
         user: Option<String>,
     },
     Audit(Audit),
+    NameOwner {
+        name: String,
+    },
+    /// The projects that may publish a name besides its owner, or one of them.
+    NameProjects {
+        name: String,
+    },
+    NameProject {
+        name: String,
+        project: String,
+    },
+    Reservations,
+    Reservation {
+        id: String,
+    },
 }
 
 /// The prefix of a user's name in document ids.
@@ -317,6 +373,14 @@ fn service(segments: &[Segment]) -> Result<Target, Error> {
             None => Err(Error::route_not_found()),
         },
         [Segment("npm"), Segment("v1"), Segment("user")] => Ok(Target::Profile),
+        [Segment("package_name_owners"), rest @ ..] => match name(rest)? {
+            (name, []) => Ok(Target::NameOwner { name }),
+            (name, [Segment("projects")]) => Ok(Target::NameProjects { name }),
+            (name, [Segment("projects"), project]) => Ok(Target::NameProject { name, project: text(project)? }),
+            _ => Err(Error::route_not_found()),
+        },
+        [Segment("package_name_reservations")] => Ok(Target::Reservations),
+        [Segment("package_name_reservations"), id] => Ok(Target::Reservation { id: text(id)? }),
         [Segment("v1"), Segment("search")] => Ok(Target::Search),
         [Segment("_view"), Segment("starredByUser")] => Ok(Target::Stars),
         [Segment("npm"), Segment("v1"), Segment("security"), rest @ ..] => match rest {

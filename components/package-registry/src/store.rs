@@ -4,6 +4,7 @@ mod blob;
 mod chunk;
 mod key;
 mod listing;
+mod name_owners;
 mod package_names;
 mod packages;
 mod reachability;
@@ -13,11 +14,12 @@ mod upload;
 mod version_runs;
 
 pub use chunk::{CHUNK, chunk, chunk_uncached};
-pub use key::{ADDRESS_RATES, CALLER_RATES, LOOKUP_RATES, SEARCH_RATES};
+pub use key::{ADDRESS_RATES, CALLER_RATES, LOOKUP_RATES, RootKey, SEARCH_RATES};
 pub use listing::{
-    ListingLookup, ProjectsByName, ProjectsByVersion, add_project_with_name, add_project_with_version, claim_version,
-    projects, projects_by_name, projects_by_version, record_publication, time_version_write,
+    ListingLookup, ProjectsByName, ProjectsByVersion, VersionListing, add_project_with_name, add_project_with_version,
+    claim_version, projects, projects_by_name, projects_by_version, record_publication, time_version_write,
 };
+pub use name_owners::{name_owner, reservations, update_name_owner, update_reservations};
 pub use package_names::names;
 pub use packages::{package, update_package};
 pub use reachability::{PackageKey, is_orphaned, key_layout, package_key, packages_after, remove_orphaned, trace};

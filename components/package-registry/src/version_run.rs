@@ -6,7 +6,8 @@
 
 use crate::manifest;
 use kit::Timestamp;
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// The three blobs of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -216,6 +217,26 @@ pub fn record_of<'a>(versions: &'a [u8], version: &str) -> Option<&'a [u8]> {
 pub fn deprecated(versions: &[u8]) -> BTreeSet<&str> {
     let lines = versions.split(|byte| *byte == b'\n').filter_map(|line| record(std::str::from_utf8(line).ok()?));
     lines.filter(|(_, record)| manifest::is_deprecated(record)).map(|(version, _)| version).collect()
+}
+
+/// The version of each line of a form, of `versions` or of `times`.
+pub fn versions_of(lines: &[u8]) -> impl Iterator<Item = &[u8]> {
+    lines.split_inclusive(|byte| *byte == b'\n').filter_map(version_of)
+}
+
+/// The version at the beginning of a line of a form.
+fn version_of(line: &[u8]) -> Option<&[u8]> {
+    let key = line.strip_prefix(b"\"")?;
+    key.get(..memchr::memchr(b'"', key)?)
+}
+
+/// The lines of a form, of `versions` or of `times`, without those of `hidden` versions.
+pub fn without<'a>(lines: &'a [u8], hidden: &HashSet<Vec<u8>>) -> Cow<'a, [u8]> {
+    if versions_of(lines).all(|version| !hidden.contains(version)) {
+        return Cow::Borrowed(lines);
+    }
+    let is_shown = |line: &&[u8]| version_of(line).is_some_and(|version| !hidden.contains(version));
+    Cow::Owned(lines.split_inclusive(|byte| *byte == b'\n').filter(is_shown).collect::<Vec<_>>().concat())
 }
 
 fn line_of(version: &str, record: &str) -> String {

@@ -5,6 +5,7 @@ mod action;
 mod denial;
 mod lookup;
 mod name_exists;
+pub mod ownership;
 mod policy;
 mod projects_by_name;
 
@@ -15,6 +16,7 @@ pub use projects_by_name::projects_below;
 
 use super::forward::{self, Resource};
 use super::request::{RegistryRequest, caller_id};
+use crate::merged::{Holder, MergedPackage};
 use crate::name::PackageName;
 use crate::package::Package;
 use crate::publisher::Publisher;
@@ -25,6 +27,7 @@ use directory::namespace::Namespace;
 use directory::project::Project;
 use directory::record_cache;
 use kit::Error;
+use lookup::{Candidates, PackageLookup};
 use std::marker::PhantomData;
 use std::rc::Rc;
 
@@ -45,45 +48,93 @@ pub struct Authorized<P> {
     permission: PhantomData<P>,
 }
 
-/// Looks a package up and checks the caller's rights. `missing` makes the error for an absent package.
+/// All packages of a name at the request's level on which the caller may perform the action `P`.
+pub struct AuthorizedMerge<P> {
+    pub name: PackageName,
+    pub merged: MergedPackage,
+    permission: PhantomData<P>,
+}
+
+/// Looks a package up and checks the caller's rights. If several projects have the name, it is the first one's: the
+/// owner's, unless the caller may not read it. `missing` makes the error for an absent package.
 pub fn authorize<P: Permission>(
     request: &RegistryRequest,
     name: &str,
     missing: impl FnOnce() -> Error,
 ) -> Result<Authorized<P>, Error> {
-    authorize_found(request, lookup::package(request, name, P::ACTION)?, missing)
+    authorize_chosen(request, name, |merged| Ok(merged.first().clone()), missing)
 }
 
-/// Like [`authorize`], for a read of `resource`. If the package is absent here, the read may be redirected to another
-/// registry.
+/// Like [`authorize`], but `choose` selects one of several packages that the caller may read.
+pub fn authorize_chosen<P: Permission>(
+    request: &RegistryRequest,
+    name: &str,
+    choose: impl FnOnce(&MergedPackage) -> Result<Holder, Error>,
+    missing: impl FnOnce() -> Error,
+) -> Result<Authorized<P>, Error> {
+    let found = lookup::package(request, name, P::ACTION)?;
+    let (project, package) = match found.candidates {
+        Candidates::One { project, package } => (project, package),
+        Candidates::Readable { refusal: Some(refusal), .. } => return Err(refusal),
+        Candidates::Readable { holders, .. } => {
+            let chosen = MergedPackage::merge(holders).map(|merged| choose(&merged)).transpose()?;
+            chosen.map(|holder| (holder.project, holder.package)).unzip()
+        }
+    };
+    authorize_one(request, found.name, project, package, missing)
+}
+
+/// Like [`authorize`], for a read of `resource` in all packages of the name. If the package is absent here, the read
+/// may be redirected to another registry.
 pub fn authorize_or_forward<P: Permission>(
     request: &RegistryRequest,
     name: &str,
     resource: Resource,
     missing: impl FnOnce() -> Error,
-) -> Result<Authorized<P>, Error> {
+) -> Result<AuthorizedMerge<P>, Error> {
     let found = lookup::package(request, name, P::ACTION)?;
     // Forwarding is decided before authorization, as in the reference service.
     // A name that was ever published here is not forwarded: others could publish its next version there.
-    if found.package.is_none() && !found.is_local {
+    if found.is_absent() && !is_local(request, &found)? {
         forward::package(request, name, resource)?;
     }
-    authorize_found(request, found, missing)
+    let (project, package) = match found.candidates {
+        Candidates::One { project, package } => (project, package),
+        Candidates::Readable { refusal: Some(refusal), .. } => return Err(refusal),
+        Candidates::Readable { holders, .. } => match (found.name, MergedPackage::merge(holders)) {
+            (Some(name), Some(merged)) => return Ok(AuthorizedMerge { name, merged, permission: PhantomData }),
+            _ => return Err(denial::project_not_found(request, P::ACTION)),
+        },
+    };
+    let Authorized { name, project, package, .. } = authorize_one::<P>(request, found.name, project, package, missing)?;
+    let merged = MergedPackage::of(Holder { project, package, provides_latest: true });
+    Ok(AuthorizedMerge { name, merged, permission: PhantomData })
 }
 
-/// Checks the caller's rights to the result of a lookup for the action `P`. `missing` makes the error for an absent
+/// Whether the name of an absent package is the request's own: it existed, or a namespace holds it.
+fn is_local(request: &RegistryRequest, found: &PackageLookup) -> Result<bool, Error> {
+    Ok(match (&found.name, &found.root) {
+        _ if found.is_local => true,
+        (Some(name), Some(root)) => ownership::is_held(&request.env, root, name)?,
+        _ => false,
+    })
+}
+
+/// Checks the caller's rights to one project's package for the action `P`. `missing` makes the error for an absent
 /// package.
-fn authorize_found<P: Permission>(
+fn authorize_one<P: Permission>(
     request: &RegistryRequest,
-    found: lookup::PackageLookup,
+    name: Option<PackageName>,
+    project: Option<Rc<Project>>,
+    package: Option<Rc<Package>>,
     missing: impl FnOnce() -> Error,
 ) -> Result<Authorized<P>, Error> {
-    let project = found.project.ok_or_else(|| denial::project_not_found(request, P::ACTION))?;
+    let project = project.ok_or_else(|| denial::project_not_found(request, P::ACTION))?;
     let role = policy::check(request, &project, P::ACTION)?;
-    if let Some(name) = found.name.as_ref().filter(|_| P::ACTION.is_write()) {
+    if let Some(name) = name.as_ref().filter(|_| P::ACTION.is_write()) {
         policy::check_protection(&request.env, &request.caller, &project, role, name.as_str(), P::ACTION)?;
     }
-    match (found.name, found.package) {
+    match (name, package) {
         (Some(name), Some(package)) => Ok(Authorized { name, project, package, permission: PhantomData }),
         _ => Err(missing()),
     }

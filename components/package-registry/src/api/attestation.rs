@@ -16,11 +16,12 @@ pub fn list(request: &RegistryRequest, name: &str, version: &str) -> Result<Resp
     let authorized =
         access::authorize_or_forward::<Read>(request, name, Resource::Attestations(version), package_not_found)?;
     let missing = || Error::pair(StatusCode::NOT_FOUND, "404 Attestations Not Found", "Attestations not found");
-    let entry = store::find_listed(&request.env, &authorized.package, version)?.ok_or_else(missing)?;
+    let found = authorized.merged.find(|package| store::find_listed(&request.env, package, version))?;
+    let (holder, entry) = found.ok_or_else(missing)?;
     let document = store::attestations(&request.env, &entry.upload)?.ok_or_else(missing)?;
     let mut response = Response::new(StatusCode::OK);
     response.body = document.into();
     Ok(response
         .with_header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
-        .with_header(CACHE_CONTROL, caching::of_file(&request.level, &authorized.project)))
+        .with_header(CACHE_CONTROL, caching::of_file(&request.level, &holder.project)))
 }

@@ -13,9 +13,9 @@ pub fn is_known(request: &RegistryRequest, entity_tag: &str) -> bool {
     negotiation::is_known(values.iter().filter_map(|value| value.to_str().ok()), entity_tag)
 }
 
-/// `Cache-Control` of metadata: caches revalidate it each time, so a new version is seen at once.
-pub fn revalidated(project: &Project) -> HeaderValue {
-    HeaderValue::from_static(if is_public(project) { "public, no-cache" } else { "private, no-cache" })
+/// `Cache-Control` of metadata of these projects: caches revalidate it each time, so a new version is seen at once.
+pub fn revalidated<'a>(mut projects: impl Iterator<Item = &'a Project>) -> HeaderValue {
+    HeaderValue::from_static(if projects.all(is_public) { "public, no-cache" } else { "private, no-cache" })
 }
 
 /// `Cache-Control` of a published file or attestation. At an address with the project's id it never changes, because
@@ -26,7 +26,7 @@ pub fn of_file(level: &Level, project: &Project) -> HeaderValue {
     match (by_number && project.incarnation.is_first(), is_public(project)) {
         (true, true) => HeaderValue::from_static("public, max-age=31536000, immutable"),
         (true, false) => HeaderValue::from_static("private, max-age=31536000, immutable"),
-        (false, _) => revalidated(project),
+        (false, _) => revalidated([project].into_iter()),
     }
 }
 

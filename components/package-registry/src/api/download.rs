@@ -28,14 +28,15 @@ pub fn file(request: &RegistryRequest, name: &str, file: &str) -> Result<Respons
     let env = &request.env;
     let authorized = access::authorize_or_forward::<Download>(request, name, Resource::File(file), file_not_found)?;
     let version = authorized.name.version_of_file(file).ok_or_else(file_not_found)?;
-    let entry = store::find_listed(env, &authorized.package, version)?.ok_or_else(file_not_found)?;
+    let found = authorized.merged.find(|package| store::find_listed(env, package, version))?;
+    let (holder, entry) = found.ok_or_else(file_not_found)?;
     let upload = store::shared_upload(env, &entry.upload)?;
 
     let entity_tag = format!("\"{}\"", upload.integrity.sri());
     let with_headers = |response: Response| {
         response
             .with_text(ETAG, &entity_tag)
-            .with_header(CACHE_CONTROL, of_file(&request.level, &authorized.project))
+            .with_header(CACHE_CONTROL, of_file(&request.level, &holder.project))
             .with_header(ACCEPT_RANGES, HeaderValue::from_static("bytes"))
     };
     if is_known(request, &entity_tag) {

@@ -1,12 +1,13 @@
 //! Metadata of a package, and of one version.
 
-use super::access::{self, Authorized, Read};
+use super::access::{self, AuthorizedMerge, Read};
 use super::caching::{is_known, revalidated};
 use super::error::package_not_found;
 use super::forward::Resource;
 use super::maintainers;
 use super::request::RegistryRequest;
-use crate::metadata::{self, Metadata, Representation};
+use crate::merged::{Holder, MergedPackage};
+use crate::metadata::{self, FormLines, Metadata, Representation};
 use crate::negotiation::{self, ABBREVIATED};
 use crate::route::{Level, NOT_A_PATH};
 use crate::store::{self, MetadataForm};
@@ -16,8 +17,9 @@ use http::StatusCode;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, VARY};
 use kit::store::StoreError;
 use kit::{Env, Error, Response};
+use std::collections::HashSet;
 
-/// `GET <prefix>/:package_name`. Reads: the package, then a blob for each version run, and one more for the full form.
+/// `GET <prefix>/:package_name`. Reads: the packages, then a blob for each version run, and one more for the full form.
 /// No blob is read if the client or the instance has the document.
 pub fn package(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
     if !name::is_file_path(name) {
@@ -32,7 +34,7 @@ pub fn package(request: &RegistryRequest, name: &str) -> Result<Response, Error>
     let abbreviated = negotiation::wants_abbreviated(request.http.header(ACCEPT));
     let maintainers = match abbreviated {
         true => None,
-        false => Some(maintainers::list(&request.env, &request.caller, &authorized.project)?),
+        false => Some(maintainers::list(&request.env, &request.caller, &authorized.merged.first().project)?),
     };
     let representation = Representation {
         abbreviated,
@@ -40,7 +42,7 @@ pub fn package(request: &RegistryRequest, name: &str) -> Result<Response, Error>
         url: &request.url,
         maintainers: maintainers.as_ref().map_or("", |maintainers| maintainers.as_json()),
     };
-    let entity_tag = representation.entity_tag(&authorized.package);
+    let entity_tag = representation.entity_tag(&authorized.merged);
     let mut response = if is_known(request, &entity_tag) {
         Response::new(StatusCode::NOT_MODIFIED)
     } else {
@@ -54,13 +56,13 @@ pub fn package(request: &RegistryRequest, name: &str) -> Result<Response, Error>
         response.with_header(CONTENT_TYPE, HeaderValue::from_static(media_type))
     };
     response.headers.insert(VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
-    Ok(response.with_text(ETAG, &entity_tag).with_header(CACHE_CONTROL, revalidated(&authorized.project)))
+    Ok(response.with_text(ETAG, &entity_tag).with_header(CACHE_CONTROL, revalidated(authorized.merged.projects())))
 }
 
 /// The encoded document, rendered once for each revision of the package while the instance caches it.
 fn document(
     env: &Env,
-    authorized: &Authorized<Read>,
+    authorized: &AuthorizedMerge<Read>,
     representation: Representation,
     entity_tag: &str,
 ) -> Result<Bytes, StoreError> {
@@ -74,29 +76,48 @@ fn document(
     Ok(document)
 }
 
-fn render(env: &Env, authorized: &Authorized<Read>, representation: Representation) -> Result<Vec<u8>, StoreError> {
-    let Authorized { name, package, .. } = authorized;
+fn render(
+    env: &Env,
+    authorized: &AuthorizedMerge<Read>,
+    representation: Representation,
+) -> Result<Vec<u8>, StoreError> {
+    let AuthorizedMerge { name, merged, .. } = authorized;
     let detail = if representation.abbreviated { MetadataForm::Abbreviated } else { MetadataForm::Full };
-    let blobs: Vec<_> = package
-        .runs
-        .iter()
-        .filter(|run| run.listed > 0)
-        .map(|run| store::form(env, run, detail))
-        .collect::<Result<_, _>>()?;
-    let package_level_fields = match (detail, &package.latest_upload) {
+    let of_holder = |holder: &Holder| -> Result<Vec<Bytes>, StoreError> {
+        let runs = holder.package.runs.iter().filter(|run| run.listed > 0);
+        runs.map(|run| store::form(env, run, detail)).collect()
+    };
+    let blobs: Vec<Vec<Bytes>> = merged.iter().map(of_holder).collect::<Result<_, _>>()?;
+    let package_level_fields = match (detail, merged.latest_upload()) {
         (MetadataForm::Abbreviated, _) => None,
         (MetadataForm::Full, None) => Some(Bytes::new()),
         (MetadataForm::Full, Some(upload)) => Some(store::package_level_fields(env, upload)?),
     };
     let metadata = Metadata {
         name,
-        package,
-        forms: blobs.iter().filter_map(|blob| version_run::split(blob)).collect(),
+        merged,
+        forms: forms(merged, &blobs),
         package_level_fields: package_level_fields.as_deref(),
         url: representation.url,
         maintainers: representation.maintainers,
     };
     Ok(metadata.render())
+}
+
+/// The forms of all packages. A version of an earlier package hides that of a later one.
+fn forms<'a>(merged: &MergedPackage, blobs: &'a [Vec<Bytes>]) -> Vec<FormLines<'a>> {
+    let (mut seen, mut forms) = (HashSet::new(), Vec::new());
+    for blobs in blobs {
+        let mut own = HashSet::new();
+        for (versions, times) in blobs.iter().filter_map(|blob| version_run::split(blob)) {
+            if merged.has_several() {
+                own.extend(version_run::versions_of(versions).map(<[u8]>::to_vec));
+            }
+            forms.push((version_run::without(versions, &seen), version_run::without(times, &seen)));
+        }
+        seen.extend(own);
+    }
+    forms
 }
 
 /// `GET <prefix>/:package_name/:version_or_tag`. Reads, unless cached: the package, an index for each version run until
@@ -105,19 +126,21 @@ pub fn version(request: &RegistryRequest, name: &str, version: &str) -> Result<R
     let resource = Resource::Version(version);
     let authorized = access::authorize_or_forward::<Read>(request, name, resource, package_not_found)?;
     let env = &request.env;
-    let tags = authorized.package.dist_tags();
+    let tags = authorized.merged.tags();
     // A version takes precedence over a tag of the same text, which old builds accepted.
     let version = match tags.get(version).copied() {
-        Some(tagged) if store::run_with_version(env, &authorized.package, version)?.is_none() => tagged,
+        Some(tagged) if authorized.merged.find(|package| store::run_with_version(env, package, version))?.is_none() => {
+            tagged
+        }
         _ => version,
     };
-    if let Some(run) = store::run_with_version(env, &authorized.package, version)? {
+    if let Some((holder, run)) = authorized.merged.find(|package| store::run_with_version(env, package, version))? {
         let record = store::record(env, run, version)?;
         let mut response = Response::new(StatusCode::OK);
         response.body = metadata::version(&record, &request.url).into();
         return Ok(response
             .with_header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
-            .with_header(CACHE_CONTROL, revalidated(&authorized.project)));
+            .with_header(CACHE_CONTROL, revalidated([&*holder.project].into_iter())));
     }
     let text = format!("version not found: {version}");
     Err(Error::pair(StatusCode::NOT_FOUND, "404 Package Not Found", text))

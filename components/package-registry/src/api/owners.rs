@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// maintainers that are not cached.
 pub fn list(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
     let found = access::authorize_or_forward::<Read>(request, name, Resource::Owners, package_not_found)?;
-    let maintainers = maintainers::list(&request.env, &request.caller, &found.project)?;
+    let maintainers = maintainers::list(&request.env, &request.caller, &found.merged.first().project)?;
     let owner = |username: &String| json!({"username": username, "email": ""});
     Ok(Response::ok(&maintainers.usernames.iter().map(owner).collect::<Vec<Value>>()))
 }

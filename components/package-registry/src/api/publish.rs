@@ -108,7 +108,7 @@ fn process(
     let release = received.check(contents);
     // Garbage collection judges chunks by their age, so a commit that is too late for it is refused.
     let env = &Env { now: receiver.staging.began(), ..request.env.clone() };
-    let publication = Publication { env, grant, name: &name, version: &version, computed: &computed, release };
+    let publication = Publication { request, env, grant, name: &name, version: &version, computed: &computed, release };
     Ok(match publication.commit(&mut receiver.staging)? {
         Committed::Added(row) => Outcome::Published(Response::ok(&row)),
         Committed::Repeated(row) => Outcome::FileUnused(Response::ok(&row)),

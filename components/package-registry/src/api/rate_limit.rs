@@ -63,6 +63,12 @@ fn is_publish(endpoint: &Endpoint) -> bool {
             | Endpoint::RemoveFile { .. }
             | Endpoint::SetTag { .. }
             | Endpoint::RemoveTag { .. }
+            | Endpoint::TransferName { .. }
+            | Endpoint::ReleaseName { .. }
+            | Endpoint::AllowProject { .. }
+            | Endpoint::DisallowProject { .. }
+            | Endpoint::Reserve
+            | Endpoint::Unreserve { .. }
     )
 }
 

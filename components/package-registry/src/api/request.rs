@@ -1,7 +1,9 @@
 //! A request, with everything that is known about it before its endpoint is called.
 
+use crate::name_owner::{NameAction, NameEvent, StoredProject};
 use crate::route::Level;
 use directory::caller::Caller;
+use directory::project::ProjectKey;
 use kit::{Env, Request};
 
 /// A request and its caller, without the endpoint.
@@ -23,4 +25,10 @@ pub fn caller_id(caller: &Caller) -> String {
         Caller::Job(job) => format!("user:{}", job.session.user.id),
         Caller::Anonymous => String::new(),
     }
+}
+
+/// The record of a change that a caller makes now, or maintenance.
+pub fn event(env: &Env, caller: Option<&Caller>, action: NameAction, project: Option<&ProjectKey>) -> NameEvent {
+    let by = caller.and_then(|caller| caller.user()).map(|user| user.id);
+    NameEvent { id: env.id(), at: env.now, by, action, project: project.cloned().map(StoredProject), pattern: None }
 }

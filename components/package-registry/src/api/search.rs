@@ -8,6 +8,7 @@
 //! page are read, so that all of them can be found. For the other packages, descriptions and keywords are compared: at
 //! most [`MAX_PACKAGES`] of them are read.
 
+use super::access::ownership;
 use super::maintainers;
 use super::request::RegistryRequest;
 use super::scope::{self, Scope};
@@ -16,13 +17,13 @@ use crate::package::Package;
 use crate::route::Level;
 use crate::search::{Query, SearchSummary};
 use crate::store;
-use directory::project::{self, ProjectKey};
+use directory::project::Project;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use kit::params::Validation;
 use kit::store::StoreError;
 use kit::{Env, Error, Response, Timestamp};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The default and the most results of one answer, as in the public registry
@@ -39,12 +40,15 @@ const MAX_NAMES: usize = 200_000;
 /// A name that may match, and the projects that have a package of it.
 struct Candidate {
     name: PackageName,
-    projects: Vec<ProjectKey>,
+    projects: Vec<Rc<Project>>,
 }
+
+/// A package and its project.
+type ProjectPackage = (Rc<Project>, Rc<Package>);
 
 /// A package that matches.
 struct Hit {
-    project: u64,
+    project: Rc<Project>,
     name: PackageName,
     score: f64,
     version: String,
@@ -111,7 +115,12 @@ pub fn search(request: &RegistryRequest) -> Result<Response, Error> {
     let mut page = by_name.page(env, &query, from, size)?;
     let shown = before.saturating_sub(from).min(size);
     page.extend(others.into_iter().skip(from.saturating_sub(before)).take(size - shown));
-    let objects: Vec<Value> = page.iter().map(|hit| object(request, hit)).collect::<Result<_, _>>()?;
+    let mut objects = Vec::with_capacity(page.len());
+    for hit in &page {
+        if request.level.is_project() || may_publish(env, hit)? {
+            objects.push(object(request, hit)?);
+        }
+    }
     let body = json!({"objects": objects, "total": total, "time": env.now.to_iso()});
     // Not even the host answers an equal search from its cache, so that each one is counted.
     Ok(Response::ok(&body).with_header(CACHE_CONTROL, HeaderValue::from_static("private, no-store")))
@@ -139,7 +148,7 @@ fn candidates(request: &RegistryRequest, query: &Query) -> Result<(Vec<Candidate
             }
             if is_in_scope(&name) && query.matches_scope(&name) {
                 let empty = || Candidate { name: name.clone(), projects: Vec::new() };
-                names.entry(name.as_str().to_owned()).or_insert_with(empty).projects.push(project.key());
+                names.entry(name.as_str().to_owned()).or_insert_with(empty).projects.push(project.clone());
             }
         }
     }
@@ -177,22 +186,41 @@ fn hit(env: &Env, candidate: &Candidate, query: &Query) -> Result<Option<Hit>, S
     Ok(Some(Hit { project, name, score, version, published, upload: package.latest_upload.clone(), summary }))
 }
 
-/// The most recently published package of a name, and its project. Reads, for one project: its package. For several:
-/// the projects by name, and packages from the last project on until one lists a version. If an earlier build wrote the
-/// list, each package is read.
-fn newest(env: &Env, candidate: &Candidate) -> Result<Option<(u64, Rc<Package>)>, StoreError> {
+/// Whether a result's project may publish its name. If it may not, groups do not show its versions. 1 read.
+fn may_publish(env: &Env, hit: &Hit) -> Result<bool, StoreError> {
+    if !ownership::has_owners(env) {
+        return Ok(true);
+    }
+    let known = ownership::find(env, hit.project.root_namespace(), &hit.name)?;
+    Ok(known.is_some_and(|known| known.may_publish(&hit.project.key(), ownership::is_strict(env))))
+}
+
+/// The package that a name means, and its project: the owner's, or else that of the first project that may publish the
+/// name. If names are shared, it is the most recently published one.
+///
+/// Reads, for one project: its package. For several: the name's record, or the projects by name, and packages until one
+/// lists a version. If an earlier build wrote the list, each package is read.
+fn newest(env: &Env, candidate: &Candidate) -> Result<Option<ProjectPackage>, StoreError> {
     let Candidate { name, projects } = candidate;
-    let listed = |project: &ProjectKey| -> Result<Option<(u64, Rc<Package>)>, StoreError> {
-        let package = store::package(env, project, name)?.filter(|package| package.listed() > 0);
-        Ok(package.map(|package| (project.id, package)))
+    let listed = |project: &Rc<Project>| -> Result<Option<ProjectPackage>, StoreError> {
+        let package = store::package(env, &project.key(), name)?.filter(|package| package.listed() > 0);
+        Ok(package.map(|package| (project.clone(), package)))
     };
+    if let [first, _, ..] = projects.as_slice()
+        && ownership::has_owners(env)
+    {
+        let Some(known) = ownership::find(env, first.root_namespace(), name)? else { return Ok(None) };
+        let publishers = known.publishers(ownership::is_strict(env));
+        let readable = publishers.filter_map(|key| projects.iter().find(|project| project.key() == *key));
+        return readable.map(listed).find_map(Result::transpose).transpose();
+    }
     let by_name = if projects.len() > 1 { store::projects_by_name(env, name)? } else { Rc::default() };
     if by_name.by_publication {
-        let projects: HashMap<u64, &ProjectKey> = projects.iter().map(|project| (project.id, project)).collect();
-        let last_first = by_name.projects.iter().rev().filter_map(|id| projects.get(id));
-        return last_first.map(|project| listed(project)).find_map(Result::transpose).transpose();
+        let last_first = by_name.projects.iter().rev();
+        let readable = last_first.filter_map(|id| projects.iter().find(|project| project.id == *id));
+        return readable.map(listed).find_map(Result::transpose).transpose();
     }
-    let mut newest: Option<(u64, Rc<Package>)> = None;
+    let mut newest: Option<ProjectPackage> = None;
     for project in projects {
         if let Some(found) = listed(project)?
             && newest.as_ref().is_none_or(|(_, newest)| newest.published <= found.1.published)
@@ -219,10 +247,8 @@ fn summary(env: &Env, upload: &str) -> Result<SearchSummary, StoreError> {
 fn object(request: &RegistryRequest, hit: &Hit) -> Result<Value, StoreError> {
     let RegistryRequest { env, caller, .. } = request;
     let person = |username: &str| json!({"username": username, "email": ""});
-    let maintainers = match project::by_id(env, hit.project)? {
-        Some(project) => maintainers::list(env, caller, &project)?.usernames.iter().map(|name| person(name)).collect(),
-        None => Vec::new(),
-    };
+    let maintainers = maintainers::list(env, caller, &hit.project)?;
+    let maintainers: Vec<Value> = maintainers.usernames.iter().map(|name| person(name)).collect();
     let package = json!({
         "name": hit.name.as_str(),
         "version": hit.version,

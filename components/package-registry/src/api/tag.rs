@@ -7,6 +7,7 @@ use super::forward::Resource;
 use super::latest;
 use super::request::RegistryRequest;
 use super::update::{Change, update};
+use crate::merged::{Holder, MergedPackage};
 use crate::metadata;
 use crate::negotiation;
 use crate::package::{LATEST, MAX_TAGS, TagError};
@@ -15,7 +16,7 @@ use crate::version_range::{is_range, is_space};
 use http::StatusCode;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use kit::path::{self, Segment};
-use kit::{Error, Request, Response};
+use kit::{Env, Error, Request, Response};
 use serde_json::json;
 
 /// Longest tag, in bytes: as long as names of the reference service can be.
@@ -29,10 +30,10 @@ pub fn list(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
     require_text(name, "Package Name")?;
     let authorized = access::authorize_or_forward::<Read>(request, name, Resource::Tags, package_not_found)?;
     let mut response = Response::new(StatusCode::OK);
-    response.body = metadata::tags(&authorized.package).into();
+    response.body = metadata::tags(&authorized.merged).into();
     Ok(response
         .with_header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
-        .with_header(CACHE_CONTROL, caching::revalidated(&authorized.project)))
+        .with_header(CACHE_CONTROL, caching::revalidated(authorized.merged.projects())))
 }
 
 /// `PUT <prefix>/-/package/:package_name/dist-tags/:tag`. 204, or `{"ok": true}` if the client asks for JSON.
@@ -44,7 +45,9 @@ pub async fn set(mut request: RegistryRequest, name: &str, tag: &str) -> Result<
     let version = requested_version(&mut request.http).await?;
     let request = access::renew(request)?;
     require_text(&version, "Version")?;
-    let authorized = access::authorize::<Publish>(&request, name, package_not_found)?;
+    // At group and instance level, the version decides whose tag it is.
+    let choose = |merged: &MergedPackage| tagged(&request.env, merged, tag, &version);
+    let authorized = access::authorize_chosen::<Publish>(&request, name, choose, package_not_found)?;
     update(&request.env, &authorized, |package| {
         let entry = store::find_listed(&request.env, package, &version)?.ok_or_else(package_not_found)?;
         if package.tags.get(tag).is_some_and(|set| set.version == version) {
@@ -58,6 +61,17 @@ pub async fn set(mut request: RegistryRequest, name: &str, tag: &str) -> Result<
         true => Response::ok(&json!({"ok": true})),
         false => Response::no_content(),
     })
+}
+
+/// The package whose version gets a tag. 403 if the tag would not count there: tags are the owner's.
+fn tagged(env: &Env, merged: &MergedPackage, tag: &str, version: &str) -> Result<Holder, Error> {
+    let found = merged.find(|package| store::find_listed(env, package, version))?;
+    let (holder, _) = found.ok_or_else(package_not_found)?;
+    if merged.hides_tag(holder, tag) {
+        let text = format!("403 Forbidden - the tag {tag} belongs to the owner of the name, and {version} does not");
+        return Err(same_text(StatusCode::FORBIDDEN, text));
+    }
+    Ok(holder.clone())
 }
 
 /// The version that a request names: the body as a JSON string, as clients write it, or as an object with
@@ -85,7 +99,8 @@ pub fn remove(request: &RegistryRequest, name: &str, tag: &str) -> Result<Respon
     request.caller.require_authenticated()?;
     require_text(name, "Package Name")?;
     require_text(tag, "Tag")?;
-    let authorized = access::authorize::<Unpublish>(request, name, package_not_found)?;
+    let choose = |merged: &MergedPackage| Ok(merged.provider(tag).unwrap_or(merged.first()).clone());
+    let authorized = access::authorize_chosen::<Unpublish>(request, name, choose, package_not_found)?;
     update(&request.env, &authorized, |package| {
         latest::complete(&request.env, package)?;
         let computed = match package.computed_latest() {

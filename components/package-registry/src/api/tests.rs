@@ -13,6 +13,7 @@ mod golden;
 mod list;
 mod maintainers;
 mod maintenance;
+mod name_owners;
 mod noop_update;
 mod package_names;
 mod projects_by_name;
@@ -130,6 +131,13 @@ impl Forge {
                 forge.token(username, Subject::User(id), &["api"]);
             }
         });
+        forge
+    }
+
+    /// A forge in which names have no owners.
+    fn shared() -> Self {
+        let mut forge = Forge::new();
+        forge.variables.push(("registry_name_policy", "shared"));
         forge
     }
 

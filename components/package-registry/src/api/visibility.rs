@@ -33,7 +33,8 @@ fn is_public(request: &RegistryRequest, name: &str, resource: Resource) -> Resul
     let project = match request.level {
         Level::Project(_) => access::readable_project(request)?,
         Level::Group(_) | Level::Instance => {
-            access::authorize_or_forward::<Read>(request, name, resource, package_not_found)?.project
+            let found = access::authorize_or_forward::<Read>(request, name, resource, package_not_found)?;
+            return Ok(caching::is_public(&found.merged.first().project));
         }
     };
     Ok(caching::is_public(&project))

@@ -1,6 +1,7 @@
 //! The keys. The crate's documentation has the table.
 
 use crate::name::PackageName;
+use directory::namespace::Namespace;
 use directory::project::ProjectKey;
 use std::fmt::{self, Write as _};
 
@@ -20,11 +21,31 @@ pub const SEARCH_RATES: &str = "package-registry/v1/rate/search/";
 /// Bytes that most keys need. Keys with long names are longer.
 const USUAL_LENGTH: usize = 128;
 
+/// A top-level namespace in keys: its id and, unless it is the first with the id, its incarnation.
+#[derive(Debug, Clone)]
+pub struct RootKey(String);
+
+impl From<&Namespace> for RootKey {
+    fn from(root: &Namespace) -> Self {
+        RootKey(format!("{}{}", root.id, root.incarnation))
+    }
+}
+
+impl fmt::Display for RootKey {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// A key below [`PREFIX`].
 pub enum Key<'a> {
     Package(&'a ProjectKey, &'a PackageName),
     ProjectsByName(&'a PackageName),
     ProjectsByVersion(&'a PackageName, &'a str),
+    /// The list of a version below one top-level namespace, for names that other namespaces can have, too.
+    ProjectsByVersionBelow(&'a RootKey, &'a PackageName, &'a str),
+    NameOwner(&'a RootKey, &'a PackageName),
+    Reservations(&'a RootKey),
     /// A list in the tree of [`super::package_names`], by its digits.
     PackageNames(&'a ProjectKey, &'a str),
     Projects,
@@ -72,6 +93,9 @@ impl fmt::Display for Key<'_> {
             Key::Package(project, name) => write!(f, "package/{project}/{name}"),
             Key::ProjectsByName(name) => write!(f, "name/{name}"),
             Key::ProjectsByVersion(name, version) => write!(f, "version/{name}/{version}"),
+            Key::ProjectsByVersionBelow(root, name, version) => write!(f, "claim/{root}/{name}/{version}"),
+            Key::NameOwner(root, name) => write!(f, "owner/{root}/{name}"),
+            Key::Reservations(root) => write!(f, "reserved/{root}"),
             Key::PackageNames(project, "") => write!(f, "project/{project}"),
             Key::PackageNames(project, digits) => write!(f, "project/{project}/{digits}"),
             Key::Projects => f.write_str("projects"),

@@ -1,6 +1,6 @@
 //! The listings for searches, and for group and instance level: which projects have packages, and which packages.
 
-use super::key::Key;
+use super::key::{Key, RootKey};
 use super::package_names;
 use super::packages;
 use super::record::{ClaimRecord, ProjectsRecord};
@@ -148,35 +148,46 @@ impl From<&ProjectsRecord> for ProjectsByVersion {
     }
 }
 
-/// The projects that may have this version of a scoped name. 1 read.
-pub fn projects_by_version(env: &Env, name: &PackageName, version: &Version) -> Result<ProjectsByVersion, StoreError> {
-    let key = Key::ProjectsByVersion(name, version.as_str()).to_string();
-    let record = root::read::<ProjectsRecord>(&*env.store, &key)?.unwrap_or_default();
+/// The list of the projects that may have a version of a name.
+#[derive(Debug)]
+pub struct VersionListing<'a> {
+    pub name: &'a PackageName,
+    pub version: &'a Version,
+    /// The top-level namespace, if the list is of this namespace only. Otherwise the name is scoped, and the list is of
+    /// all namespaces.
+    pub root: Option<RootKey>,
+}
+
+impl VersionListing<'_> {
+    fn key(&self) -> Key<'_> {
+        match &self.root {
+            Some(root) => Key::ProjectsByVersionBelow(root, self.name, self.version.as_str()),
+            None => Key::ProjectsByVersion(self.name, self.version.as_str()),
+        }
+    }
+}
+
+/// The projects in a list. 1 read.
+pub fn projects_by_version(env: &Env, list: &VersionListing) -> Result<ProjectsByVersion, StoreError> {
+    let record = root::read::<ProjectsRecord>(&*env.store, &list.key().text())?.unwrap_or_default();
     Ok(ProjectsByVersion::from(&record))
 }
 
-/// Adds a project to the list of a scoped name's version, before its package has the version.
-pub fn add_project_with_version(
-    env: &Env,
-    name: &PackageName,
-    version: &Version,
-    project: &ProjectKey,
-) -> Result<(), StoreError> {
-    add(env, &Key::ProjectsByVersion(name, version.as_str()), project)
+/// Adds a project to a list, before its package has the version.
+pub fn add_project_with_version(env: &Env, list: &VersionListing, project: &ProjectKey) -> Result<(), StoreError> {
+    add(env, &list.key(), project)
 }
 
 /// Adds a project to the list of a version, with a claim of this id in place of an earlier claim. If `conflict` finds a
 /// reason against it, returns the reason and writes nothing.
 pub fn claim_version<T, E: From<StoreError>>(
     env: &Env,
-    name: &PackageName,
-    version: &Version,
+    list: &VersionListing,
     project: &ProjectKey,
     id: &str,
     mut conflict: impl FnMut(&ProjectsByVersion) -> Result<Option<T>, E>,
 ) -> Result<Option<T>, E> {
-    let key = Key::ProjectsByVersion(name, version.as_str()).to_string();
-    root::update(env, &key, |record: Option<ProjectsRecord>| {
+    root::update(env, &list.key().text(), |record: Option<ProjectsRecord>| {
         let mut record = record.unwrap_or_default();
         let claim = ClaimRecord { project: project.id, id: id.to_owned() };
         // An earlier attempt was stored, but its reply was lost.
@@ -193,8 +204,8 @@ pub fn claim_version<T, E: From<StoreError>>(
 }
 
 /// How long the store takes for a write, measured by a write that changes nothing.
-pub fn time_version_write(env: &Env, name: &PackageName, version: &Version) -> Result<Duration, StoreError> {
-    root::time_write(env, &Key::ProjectsByVersion(name, version.as_str()).to_string())
+pub fn time_version_write(env: &Env, list: &VersionListing) -> Result<Duration, StoreError> {
+    root::time_write(env, &list.key().text())
 }
 
 /// Removes a deleted project from the list of a version.

@@ -37,6 +37,17 @@ pub fn project_unreadable(request: &RegistryRequest, project: &Project, action: 
     })
 }
 
+/// The error for a name with packages of which the caller may read none, as the reference service's merging of projects
+/// answers. `refusal` is the error of the first project.
+pub fn name_unreadable(request: &RegistryRequest, refusal: Error, action: Action) -> Error {
+    match (&request.caller, action) {
+        (Caller::Anonymous, Action::Download) => project_not_found(request, action),
+        (Caller::Anonymous, _) => Error::unauthorized(),
+        _ if refusal.status == StatusCode::FORBIDDEN => refusal,
+        _ => Error::forbidden(),
+    }
+}
+
 /// The error for a CI job, if `project` does not accept jobs from the job's project.
 pub fn job_not_accepted(request: &RegistryRequest, project: &Project) -> Option<Error> {
     let Caller::Job(job) = &request.caller else { return None };

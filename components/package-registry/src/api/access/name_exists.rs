@@ -1,12 +1,12 @@
 //! Whether a package has one of many names, at a request's level.
 
 use super::action::Action;
-use super::{lookup, projects_by_name};
+use super::{lookup, ownership, projects_by_name};
 use crate::api::request::RegistryRequest;
 use crate::name::PackageName;
 use crate::route::Level;
-use crate::store;
-use directory::namespace;
+use crate::store::{self, RootKey};
+use directory::namespace::{self, Namespace};
 use directory::project::{self, ProjectKey};
 use kit::store::StoreError;
 use kit::{Env, Error};
@@ -14,6 +14,9 @@ use std::collections::{BTreeMap, HashSet};
 
 /// The most names, projects or packages that one request looks up one by one.
 const MAX_LOOKUPS: usize = 4000;
+
+/// The most names whose owners one request looks up.
+const MAX_OWNERS: usize = 20_000;
 
 /// How many listed packages a request may still look up. A listed package may be absent: its publication broke off, or
 /// its project was deleted.
@@ -32,21 +35,48 @@ impl LookupBudget {
 ///
 /// Reads, at project level: the project's names. At group level: the projects with packages, and the catalog; then the
 /// names of the group's projects or the projects by each name, whichever are fewer. At instance level: the projects by
-/// each name whose scope is a top-level namespace.
+/// each name whose scope is a top-level namespace. If names have owners, the top-level namespace is looked up in place
+/// of the project or group, and the owner of each name.
 pub fn any_name_exists(request: &RegistryRequest, names: &HashSet<PackageName>) -> Result<bool, Error> {
     let env = &request.env;
     let budget = &mut LookupBudget(MAX_LOOKUPS);
+    let has_owners = ownership::has_owners(env);
     Ok(match &request.level {
         Level::Project(id) => match lookup::project(request, id, Action::Read)? {
+            Some(project) if has_owners => is_any_held(env, project.root_namespace(), names, budget)?,
             Some(project) => exists_in_project(env, &project.key(), names, budget)?,
             None => false,
         },
         Level::Group(id) => {
             let group = lookup::group(request, id, Action::Read)?;
-            exists_in_group(env, group.id, names, budget)?
+            match has_owners {
+                true => is_any_held(env, group.root(), names, budget)?,
+                false => exists_in_group(env, group.id, names, budget)?,
+            }
         }
         Level::Instance => exists_in_instance(env, names, budget)?,
     })
+}
+
+/// Whether a top-level namespace holds one of the names: a project has it, or it is claimed or reserved.
+fn is_any_held(
+    env: &Env,
+    root: &Namespace,
+    names: &HashSet<PackageName>,
+    budget: &mut LookupBudget,
+) -> Result<bool, StoreError> {
+    if names.len() > MAX_OWNERS || exists_in_group(env, root.id, names, budget)? {
+        return Ok(true);
+    }
+    let root = RootKey::from(root);
+    let reservations = store::reservations(env, &root)?;
+    for name in names {
+        let is_owned = store::name_owner(env, &root, name)?.is_some_and(|known| known.owner.is_some());
+        if is_owned || reservations.has(name) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn exists_in_project(

@@ -1,9 +1,12 @@
 //! A step of `fsck`: checks each package's records, runs and files.
 
+use crate::api::access::ownership;
 use crate::consistency::{self, ListedVersion, PackageCheck};
 use crate::integrity::{Hasher, Integrity};
+use crate::name::PackageName;
 use crate::package::Package;
 use crate::store::{self, ListingLookup, PackageKey};
+use directory::project::{self, ProjectKey};
 use kit::Env;
 use kit::fsck::CheckReport;
 use kit::reachability::StepError;
@@ -111,6 +114,9 @@ fn check_revision(
             checked.add_problem(key, "searches and groups do not find it: no listing names it".to_owned());
         }
         check_package_level_fields(env, key, &package, checked)?;
+        if let Some(remark) = remark_on_name(env, project, name).map(|remark| remark.filter(|_| !listed.is_empty()))? {
+            checked.remark(key, &remark);
+        }
     }
     for file in listed.iter().filter(|file| file.upload.as_str() > after_upload) {
         match read_file(env, &file.upload) {
@@ -133,6 +139,26 @@ fn check_revision(
         }
     }
     Ok(revision)
+}
+
+/// A remark on a package whose name is another project's.
+fn remark_on_name(env: &Env, key: &ProjectKey, name: &PackageName) -> Result<Option<String>, StoreError> {
+    let found = project::by_id(env, key.id)?.filter(|found| found.incarnation == key.incarnation);
+    let Some(project) = found.filter(|_| ownership::has_owners(env)) else { return Ok(None) };
+    let root = project.root_namespace();
+    let Some(known) = ownership::find(env, root, name)? else { return Ok(None) };
+    let Some(owner) = known.owner.as_ref().filter(|_| !known.is_owner(key)) else { return Ok(None) };
+    let whose = format!("{name} belongs to project {}, and project {}", owner.0.id, key.id);
+    Ok(if known.is_unconfirmed(key) {
+        Some(format!(
+            "{whose} has published it since before names had owners: a Maintainer of {} should confirm or remove it",
+            root.path
+        ))
+    } else if known.may_publish(key, false) {
+        None
+    } else {
+        Some(format!("{whose} may not publish it: groups do not show its versions"))
+    })
 }
 
 /// Checks the version runs one after another: all of them may not fit into an instance's memory.

@@ -1,6 +1,7 @@
-//! Claims of versions. Below the top-level namespace that is a name's scope, only one project may have a given version:
-//! at instance level two would be indistinguishable. The projects' packages are different roots. So the list of
-//! projects by version, a single root, decides between concurrent publications.
+//! Claims of versions. Of the projects below a top-level namespace that may publish a name, only one may have a given
+//! version: at group and instance level two would be indistinguishable. The projects' packages are different roots. So
+//! the list of projects by version, a single root, decides between concurrent publications. If names are shared, this
+//! holds for names whose scope is the path of the namespace.
 //!
 //! A publication claims the version in this list before it writes anything else. Another publication that finds the
 //! claim waits until the claimant's package has the version. After [`CLAIM_TIMEOUT`], it takes the claimant for dead
@@ -12,9 +13,9 @@
 use super::error::PublishError;
 use crate::api::access;
 use crate::name::PackageName;
-use crate::store::{self, ProjectsByName, ProjectsByVersion};
+use crate::store::{self, ProjectsByName, ProjectsByVersion, RootKey, VersionListing};
 use crate::version::Version;
-use directory::project::Project;
+use directory::project::{Project, ProjectKey};
 use kit::root::Backoff;
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
@@ -38,8 +39,9 @@ const ATTEMPTS: u32 = 16;
 pub struct VersionClaim<'a> {
     env: &'a Env,
     project: &'a Project,
-    name: &'a PackageName,
-    version: &'a Version,
+    list: VersionListing<'a>,
+    /// The other projects that may publish the name. `None` if names are shared.
+    others: Option<Vec<ProjectKey>>,
     held: Option<HeldClaim>,
     /// How long each claim of this publication took.
     took: Vec<Duration>,
@@ -62,21 +64,36 @@ enum Conflict {
 
 impl<'a> VersionClaim<'a> {
     pub fn new(env: &'a Env, project: &'a Project, name: &'a PackageName, version: &'a Version) -> Self {
-        VersionClaim { env, project, name, version, held: None, took: Vec::new(), attempts_left: ATTEMPTS }
+        let list = VersionListing { name, version, root: None };
+        VersionClaim { env, project, list, others: None, held: None, took: Vec::new(), attempts_left: ATTEMPTS }
+    }
+
+    /// Sets the other projects that may publish the name.
+    pub fn compete_with(&mut self, others: Vec<ProjectKey>) {
+        // Another namespace may have the name, too, and a list has one claim.
+        let has_own_list = !self.is_of_namespace() && !others.is_empty();
+        self.list.root = has_own_list.then(|| RootKey::from(self.project.root_namespace()));
+        self.others = Some(others);
+    }
+
+    /// Whether the name's scope is the path of the top-level namespace.
+    fn is_of_namespace(&self) -> bool {
+        self.list.name.is_below(&self.project.root_namespace().path)
     }
 
     /// Claims the version, unless this publication holds a valid claim. The error is 400 if another project has the
-    /// version. Reads: the projects by name, and the packages of the projects by version. If the scope is not the
-    /// top-level namespace's path, the version cannot be confused. It is then only listed, in case its project moves.
+    /// version. Reads: the projects by name, and the packages of the projects by version. If no other project may have
+    /// the version, it cannot be confused. A scoped name's is listed in any case, because its project may move.
     pub fn ensure_valid(&mut self) -> Result<(), PublishError> {
-        if self.name.scope().is_none() {
-            return Ok(());
-        }
-        if !self.name.is_below(&self.project.root_namespace().path) {
-            return match self.held.is_some() {
+        if self.list.root.is_none() && !self.is_of_namespace() {
+            return match self.held.is_some() || self.list.name.scope().is_none() {
                 true => Ok(()),
                 false => self.list(),
             };
+        }
+        if self.list.root.is_some() && self.held.is_none() && self.list.name.scope().is_some() {
+            let of_all = VersionListing { root: None, ..self.list };
+            store::add_project_with_version(self.env, &of_all, &self.project.key())?;
         }
         while !self.is_valid() {
             self.claim()?;
@@ -85,7 +102,7 @@ impl<'a> VersionClaim<'a> {
     }
 
     fn list(&mut self) -> Result<(), PublishError> {
-        store::add_project_with_version(self.env, self.name, self.version, &self.project.key())?;
+        store::add_project_with_version(self.env, &self.list, &self.project.key())?;
         self.held = Some(HeldClaim { began: self.env.clock.now(), lease: Duration::MAX });
         Ok(())
     }
@@ -99,7 +116,10 @@ impl<'a> VersionClaim<'a> {
     }
 
     fn claim(&mut self) -> Result<(), PublishError> {
-        let by_name = store::projects_by_name(self.env, self.name)?;
+        let by_name = match &self.others {
+            Some(_) if self.list.root.is_some() => Rc::default(),
+            _ => store::projects_by_name(self.env, self.list.name)?,
+        };
         let mut taken_over: Option<String> = None;
         loop {
             self.attempts_left = self
@@ -107,11 +127,10 @@ impl<'a> VersionClaim<'a> {
                 .checked_sub(1)
                 .ok_or_else(|| PublishError::invalid("Could not obtain package lease. Please try again."))?;
             let (id, mut began) = (self.env.id(), self.env.clock.now());
-            let conflict =
-                store::claim_version(self.env, self.name, self.version, &self.project.key(), &id, |by_version| {
-                    began = self.env.clock.now();
-                    self.conflict(&by_name, by_version, taken_over.as_deref())
-                })?;
+            let conflict = store::claim_version(self.env, &self.list, &self.project.key(), &id, |by_version| {
+                began = self.env.clock.now();
+                self.conflict(&by_name, by_version, taken_over.as_deref())
+            })?;
             match conflict {
                 None => {
                     // The lease follows the fastest of at least two earlier claims. This claim's own delay must not
@@ -138,18 +157,31 @@ impl<'a> VersionClaim<'a> {
     /// Waits until another publication's claim ends, at most for the timeout. True if the claim is still a conflict.
     /// Reads without a compare-and-swap, for which some hosts open a connection.
     fn wait_for_lease(&self, by_name: &Rc<ProjectsByName>, claim: &str) -> Result<bool, StoreError> {
-        let write = store::time_version_write(self.env, self.name, self.version)?;
+        let write = store::time_version_write(self.env, &self.list)?;
         let timeout = CLAIM_TIMEOUT.max(write * CLAIM_TIMEOUT_PER_WRITE);
         let (mut waited, mut backoff) = (Duration::ZERO, Backoff::new(self.env));
         while waited < timeout {
             waited += backoff.pause();
-            let by_version = store::projects_by_version(self.env, self.name, self.version)?;
+            let by_version = store::projects_by_version(self.env, &self.list)?;
             match self.conflict(by_name, &by_version, None)? {
                 Some(Conflict::Claim(other)) if other == claim => {}
                 _ => return Ok(false),
             }
         }
         Ok(true)
+    }
+
+    /// The projects that may have the version. A namespace's own list has only versions that several projects could
+    /// publish, so all of them count.
+    fn rivals(&self, by_name: &ProjectsByName, by_version: &ProjectsByVersion) -> Vec<u64> {
+        match &self.others {
+            Some(others) if self.list.root.is_some() => others.iter().map(|other| other.id).collect(),
+            _ => {
+                let unlisted = by_name.without_version_lists().filter(|id| !by_version.projects.contains(id));
+                let listed = by_version.projects.iter().copied();
+                listed.chain(unlisted).filter(|id| *id != self.project.id).collect()
+            }
+        }
     }
 
     /// The conflict that prevents a claim, if any. The claim with the id `taken_over` does not count.
@@ -159,15 +191,16 @@ impl<'a> VersionClaim<'a> {
         by_version: &ProjectsByVersion,
         taken_over: Option<&str>,
     ) -> Result<Option<Conflict>, StoreError> {
-        let VersionClaim { env, project, name, version, .. } = *self;
-        let unlisted = by_name.without_version_lists().filter(|id| !by_version.projects.contains(id));
-        let others: Vec<u64> =
-            by_version.projects.iter().copied().chain(unlisted).filter(|id| *id != project.id).collect();
+        let VersionClaim { env, project, .. } = *self;
         let mut claimed = None;
-        for id in access::projects_below(env, &others, project.root_namespace().id)? {
+        for id in access::projects_below(env, &self.rivals(by_name, by_version), project.root_namespace().id)? {
             let Some(sibling) = directory::project::by_id(env, id)? else { continue };
-            let package = store::package(env, &sibling.key(), name)?;
-            let stored = package.map(|package| store::find(env, &package, version.as_str())).transpose()?.flatten();
+            if self.others.as_ref().is_some_and(|others| !others.contains(&sibling.key())) {
+                continue;
+            }
+            let package = store::package(env, &sibling.key(), self.list.name)?;
+            let version = self.list.version.as_str();
+            let stored = package.map(|package| store::find(env, &package, version)).transpose()?.flatten();
             match stored {
                 Some(stored) if stored.is_listed() => return Ok(Some(Conflict::Version)),
                 // The sibling has unpublished the version.

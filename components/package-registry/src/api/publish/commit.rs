@@ -3,8 +3,11 @@
 use super::claim::VersionClaim;
 use super::error::PublishError;
 use super::release::Release;
-use crate::api::access::PublishGrant;
+use super::tags::DocumentTags;
+use crate::api::access::ownership::{self, NameClaim};
+use crate::api::access::{self, PublishGrant};
 use crate::api::error::same_text;
+use crate::api::request::RegistryRequest;
 use crate::api::{latest, tag};
 use crate::integrity::ComputedDigests;
 use crate::name::PackageName;
@@ -12,6 +15,7 @@ use crate::package::{MAX_STORED, Package};
 use crate::store::{self, Staging, StoredVersion};
 use crate::version::Version;
 use crate::version_run::{self, IndexEntry, VersionRun, VersionState};
+use directory::project::ProjectKey;
 use http::StatusCode;
 use kit::root::Decision;
 use kit::{Env, Error};
@@ -19,6 +23,8 @@ use serde_json::{Value, json};
 
 /// A version that was received and checked.
 pub struct Publication<'a> {
+    pub request: &'a RegistryRequest,
+    /// The request's environment, at the time at which the file began.
     pub env: &'a Env,
     pub grant: PublishGrant,
     pub name: &'a PackageName,
@@ -104,6 +110,7 @@ impl Publication<'_> {
             return Ok(Decision::Keep(answer));
         }
         let mut changed = package.clone();
+        self.check_first_tag(package, release)?;
         self.set_tags(&mut changed, release, &version.upload, |tag| !upload.was_published_with(tag))?;
         if changed.tags == package.tags {
             return Ok(Decision::Keep(answer));
@@ -159,7 +166,11 @@ impl Publication<'_> {
         // The size, the older runs and the tags are checked before anything is written.
         self.check_size(&package, release)?;
         package.runs.iter_mut().try_for_each(|run_ref| store::add_checksums(env, run_ref))?;
+        self.check_first_tag(&package, release)?;
         self.set_tags(&mut package, release, staging.id(), |_| true)?;
+        if ownership::has_owners(env) {
+            claim.compete_with(self.claim_name()?);
+        }
         claim.ensure_valid()?;
         match is_new {
             true => store::add_project_with_name(env, self.name, &self.grant.project.key())?,
@@ -174,6 +185,44 @@ impl Publication<'_> {
         self.add(&mut package, release, staging.id())?;
         package.record_change(event, env.now);
         Ok(package)
+    }
+
+    /// Claims the name for the project, unless it may publish the name already. Returns the other projects that may.
+    /// The error is 403 if the name is another project's or reserved.
+    fn claim_name(&self) -> Result<Vec<ProjectKey>, PublishError> {
+        let (PublishGrant { project, .. }, request, name) = (&self.grant, self.request, self.name);
+        let why = match ownership::claim(self.env, Some(&request.caller), project, name)? {
+            NameClaim::Granted(others) => return Ok(others),
+            NameClaim::Reserved => format!("the name {name} is reserved for another project"),
+            NameClaim::Owned(owner) => {
+                let root = project.root_namespace();
+                match ownership::present(self.env, root, &owner)? {
+                    None => format!("the name {name} is kept for the owners of {}, who may transfer it", root.path),
+                    Some(owner) => {
+                        let is_visible = access::may_read(request, &owner)?;
+                        let owner = if is_visible {
+                            format!("the project {}", owner.full_path())
+                        } else {
+                            "another project".into()
+                        };
+                        format!(
+                            "the name {name} belongs to {owner}, whose Maintainers may allow this project to publish it"
+                        )
+                    }
+                }
+            }
+        };
+        Err(same_text(StatusCode::FORBIDDEN, format!("403 Forbidden - {why}")).into())
+    }
+
+    /// Checks the version that the document's first tag names, if it is another one. The tag is for the published
+    /// version in any case, as in the reference service.
+    fn check_first_tag(&self, package: &Package, release: &Release) -> Result<(), PublishError> {
+        let DocumentTags { first, first_names, .. } = &release.tags;
+        match first_names {
+            Some(version) => self.upload_of(package, first, version).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Checks that metadata can still be rendered with the version.

@@ -13,6 +13,8 @@ use serde_json::value::RawValue;
 pub struct DocumentTags {
     /// The tag that the version is published with.
     pub first: String,
+    /// The version that this tag names, if it is not the published one.
+    pub first_names: Option<String>,
     /// The other tags, each with its version.
     pub further: Vec<(String, String)>,
 }
@@ -27,9 +29,10 @@ impl DocumentTags {
         let is_of_version = |value: &RawValue| json::string(value).is_some_and(|value| of_version(&value));
         let first = tags.iter().position(|(tag, value)| !is_blank(tag) && is_of_version(value));
         let first = first.unwrap_or_default();
-        let name = tags.get(first).map(|(tag, _)| *tag).filter(|tag| !is_blank(tag));
-        let name = name.ok_or_else(|| invalid("dist-tags is missing"))?;
+        let (name, value) =
+            tags.get(first).filter(|(tag, _)| !is_blank(tag)).ok_or_else(|| invalid("dist-tags is missing"))?;
         tag::check(name)?;
+        let named = json::string(value).ok_or_else(|| invalid("dist-tags is invalid"))?;
         let mut further = Vec::new();
         for (_, (tag, value)) in tags.iter().enumerate().filter(|(number, _)| *number != first) {
             let value = json::string(value).filter(|_| !is_blank(tag));
@@ -38,7 +41,11 @@ impl DocumentTags {
             let value = if of_version(&value) { version.as_str().to_owned() } else { value };
             further.push(((*tag).to_owned(), value));
         }
-        Ok(DocumentTags { first: name.to_owned(), further })
+        Ok(DocumentTags {
+            first: (*name).to_owned(),
+            first_names: Some(named).filter(|named| !of_version(named)),
+            further,
+        })
     }
 
     /// Each tag and its version.

@@ -46,7 +46,7 @@ fn reading_at_group_and_instance_level() {
         for (project, document, file) in [
             (PUBLIC, [200, 200, 200, 200, 200, 200], [200, 200, 200, 200, 200, 200]),
             (INTERNAL, [401, 200, 200, 200, 200, 200], [404, 200, 200, 200, 200, 200]),
-            (PRIVATE, [401, 404, 403, 200, 200, 200], [404, 404, 403, 200, 200, 200]),
+            (PRIVATE, [401, 403, 403, 200, 200, 200], [404, 403, 403, 200, 200, 200]),
             (404, [404; 6], [404; 6]),
         ] {
             let get =
@@ -64,6 +64,19 @@ fn reading_at_group_and_instance_level() {
         [404, 404, 403, 200, 200, 200],
         get(format!("{private}/@acme/9/-/9-1.0.0.tgz")),
     );
+}
+
+/// If names are shared, the last publisher's project decides.
+#[test]
+fn an_unreadable_package_of_a_shared_name_is_answered_as_in_its_project() {
+    let forge = Forge::shared();
+    forge.publish(PUBLIC, "@acme/lib", "1.0.0");
+    forge.publish(PRIVATE, "@acme/lib", "1.0.1");
+    for prefix in ["/groups/acme/-/packages/npm", "/packages/npm"] {
+        let path = format!("{prefix}/@acme%2flib");
+        let statuses = CALLERS.map(|caller| forge.send(request(Method::GET, &path).by(caller)).status);
+        assert_eq!(statuses, [401, 404, 403, 200, 200, 200], "{prefix}");
+    }
 }
 
 #[test]
@@ -217,7 +230,7 @@ fn the_credentials_are_checked_before_the_body_is_read() {
 
 #[test]
 fn at_group_level_the_project_that_was_published_to_last_decides() {
-    let mut forge = forge();
+    let mut forge = Forge::shared();
     forge.publish(INTERNAL, "lib", "1.0.0");
     forge.publish(PUBLIC, "lib", "2.0.0");
     forge.publish(17, "lib", "3.0.0");
@@ -231,7 +244,7 @@ fn at_group_level_the_project_that_was_published_to_last_decides() {
 
 #[test]
 fn at_instance_level_the_scope_names_the_top_level_namespace() {
-    let forge = Forge::new();
+    let forge = Forge::shared();
     forge.publish(PUBLIC, "@ACME/lib", "1.0.0");
     forge.publish(PUBLIC, "@sub/lib", "1.0.0");
     forge.publish(PRIVATE, "@sub/lib", "1.0.0");

@@ -35,7 +35,8 @@ fn provenance_is_listed_and_served() {
             let time = if prefix.starts_with("/projects") { "max-age=31536000, immutable" } else { "no-cache" };
             assert_eq!(answer.header("cache-control"), format!("{shared}, {time}"));
             let hidden = forge.send(request(Method::GET, path).by("outsider")).status;
-            assert_eq!(hidden, if project == PUBLIC { 200 } else { 404 });
+            let unreadable = if prefix.starts_with("/projects") { 404 } else { 403 };
+            assert_eq!(hidden, if project == PUBLIC { 200 } else { unreadable });
         }
         let path = format!("/projects/{project}/packages/npm/-/npm/v1/attestations/{name}@1.0.");
         for absent in ["1", "2"] {

@@ -47,18 +47,21 @@ fn a_further_tag_is_refused_by_the_rules_of_tags() {
     assert_eq!(publish(json!({"latest": "1.0.0"})).status, 200);
 }
 
-/// As in the reference service.
+/// As in the reference service; but the version that the tag names must be there.
 #[test]
 fn the_first_tag_is_for_the_published_version_if_none_names_that() {
     let forge = Forge::new();
     let publish = |version: &str, tags: Value| {
         forge.send(publication("lib", version).change(|document| document["dist-tags"] = tags).to(PUBLIC))
     };
-    assert_eq!(publish("1.0.0", json!({"beta": "9.0.0"})).status, 200);
-    assert_eq!(publish("1.0.0", json!({"next": "9.0.0"})).status, 200);
+    publish("1.0.0", json!({"beta": "9.0.0"}))
+        .is_refused(400, "Validation failed: Tag beta is for version 9.0.0, which the package does not have");
+    publish("1.0.0", json!({"beta": 9})).is_refused(400, "dist-tags is invalid");
+    assert_eq!(publish("1.0.0", json!({"beta": "1.0.0"})).status, 200);
+    assert_eq!(publish("1.0.0", json!({"next": "9.0.0"})).status, 400);
     assert_eq!(publish("2.0.0", json!({"stable": "1.0.0"})).status, 200);
     let tags = forge.get("/projects/7/packages/npm/-/package/lib/dist-tags").json();
-    assert_eq!((&tags["beta"], &tags["next"], &tags["stable"]), (&json!("1.0.0"), &json!("1.0.0"), &json!("2.0.0")));
+    assert_eq!((&tags["beta"], tags.get("next"), &tags["stable"]), (&json!("1.0.0"), None, &json!("2.0.0")));
 }
 
 /// Such a tag could never be moved or removed.

@@ -7,7 +7,10 @@ use super::*;
 const ELSEWHERE: &str = "https://registry.example";
 
 fn forge() -> Forge {
-    let mut forge = Forge::new();
+    forwarding(Forge::new())
+}
+
+fn forwarding(mut forge: Forge) -> Forge {
     forge.variables.push(("registry_forward_url", "https://registry.example/"));
     forge
 }
@@ -276,7 +279,7 @@ fn an_audit_stays_wherever_its_body_has_such_a_name() {
 /// All other requests with these names are not forwarded.
 #[test]
 fn an_audit_stays_if_a_name_is_held_at_its_level() {
-    let forge = forge();
+    let forge = forwarding(Forge::shared());
     forge.publish(PUBLIC, "local", "1.0.0");
     forge.publish(PRIVATE, "@far/core", "1.0.0");
     let audit = |prefix: &str, user: &str, name: &str| {
@@ -310,7 +313,7 @@ fn an_audit_stays_if_a_name_is_held_at_its_level() {
 /// A broken-off publication leaves a name without a package.
 #[test]
 fn an_audit_looks_up_a_bounded_number_of_names_without_packages() {
-    let forge = forge();
+    let forge = forwarding(Forge::shared());
     let projects: Vec<u64> = [PUBLIC, INTERNAL].to_vec();
     let claimed = |count: usize| (0..count).map(|number| format!("@far/n{number}"));
     let set = |key: &str, value: Value| {
@@ -359,7 +362,7 @@ fn gzip(text: &[u8]) -> Vec<u8> {
 /// Others could publish the name's next version in the other registry.
 #[test]
 fn a_name_whose_versions_were_all_unpublished_stays() {
-    let forge = forge();
+    let forge = forwarding(Forge::shared());
     forge.publish(PUBLIC, "@far/lib", "1.0.0");
     let path = "/projects/7/packages/npm/@far%2flib";
     let revision = forge.get(&format!("{path}?write=true")).json()["_rev"].as_str().unwrap().to_owned();

@@ -157,6 +157,7 @@ fn each_level_lists_the_packages_that_the_caller_may_read() {
 #[test]
 fn pages_in_every_order_are_parts_of_the_whole_list() {
     let mut forge = forge();
+    forge.variables.push(("registry_name_policy", "shared"));
     for (project, name, version) in [
         (INTERNAL, "brush", "0.1.0"),
         (PUBLIC, "brush", "2.0.1"),

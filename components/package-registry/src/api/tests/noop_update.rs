@@ -40,7 +40,7 @@ fn a_document_may_lack_a_length() {
 
 #[test]
 fn starring_needs_a_reader_and_changing_owners_a_maintainer() {
-    let forge = Forge::new();
+    let forge = Forge::shared();
     forge.publish(PUBLIC, "lib", "1.0.0");
     forge.publish(PRIVATE, "lib", "1.0.0");
     let (owners, star) = (r#"{"maintainers":[]}"#, r#"{"users":{}}"#);

@@ -1,4 +1,4 @@
-//! Several projects with one name.
+//! Several projects with one name, if names are shared.
 
 use super::*;
 use kit::store::Store;
@@ -15,7 +15,7 @@ fn latest(forge: &Forge, prefix: &str) -> Value {
 
 #[test]
 fn the_project_that_published_last_is_the_last() {
-    let mut forge = Forge::new();
+    let mut forge = Forge::shared();
     for (project, version) in [(PUBLIC, "1.0.0"), (INTERNAL, "2.0.0"), (17, "7.0.0"), (PUBLIC, "3.0.0")] {
         forge.publish(project, "@acme/lib", version);
         forge.advance_clock();
@@ -37,7 +37,7 @@ fn the_project_that_published_last_is_the_last() {
 /// Earlier builds listed the projects in the order of their first publications.
 #[test]
 fn a_list_of_an_earlier_build_is_read_and_put_in_order_by_the_next_publication() {
-    let mut forge = Forge::new();
+    let mut forge = Forge::shared();
     for (project, version) in [(PUBLIC, "1.0.0"), (INTERNAL, "2.0.0"), (PUBLIC, "3.0.0")] {
         forge.publish(project, "@acme/lib", version);
         forge.advance_clock();
@@ -55,7 +55,7 @@ fn a_list_of_an_earlier_build_is_read_and_put_in_order_by_the_next_publication()
 
 #[test]
 fn five_thousand_projects_elsewhere_cost_nothing() {
-    let forge = Forge::new();
+    let forge = Forge::shared();
     forge.publish(PUBLIC, "@acme/lib", "1.0.0");
     let count = |forge: &Forge, prefix: &str| {
         let counting = kit::testing::CountingStore::over(forge.store.clone());
@@ -86,7 +86,7 @@ fn publish_status(forge: &Forge, project: u64, version: &str) -> u16 {
 
 #[test]
 fn projects_of_the_scope_with_other_versions_cost_a_publication_nothing() {
-    let mut forge = Forge::new();
+    let mut forge = Forge::shared();
     let mut costs = Vec::new();
     for number in 1..=40 {
         let id = 30_000 + number;
@@ -108,7 +108,7 @@ fn projects_of_the_scope_with_other_versions_cost_a_publication_nothing() {
 
 #[test]
 fn a_version_of_a_project_that_moves_into_the_scope_or_is_of_an_earlier_build_is_known() {
-    let forge = Forge::new();
+    let forge = Forge::shared();
     forge.publish(17, "@acme/lib", "1.0.0");
     forge.publish(INTERNAL, "@acme/lib", "2.0.0");
     forge.project(17, "moved", 100, Visibility::Public, FeatureAccess::Enabled);

@@ -334,7 +334,7 @@ fn limits_are_enforced_early_and_late() {
 
 #[test]
 fn a_version_of_the_conventional_name_is_in_one_project_only() {
-    let forge = Forge::new();
+    let forge = Forge::shared();
     forge.publish(PUBLIC, "@acme/lib", "1.0.0");
     forge
         .send(publication("@acme/lib", "1.0.0").to(INTERNAL))

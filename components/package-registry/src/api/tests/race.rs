@@ -43,32 +43,37 @@ fn first_publications_at_once_lose_no_version_and_no_listing() {
 
 const TAKEN: &str = "Validation failed: Package already exists";
 
-/// Two projects of one top-level group publish one version at once. Exactly one of them wins.
-fn same_version_in_two_projects(seed: u64, behaviour: &Behaviour, has_package: bool) {
-    let forge = Forge::new();
+/// Projects of one top-level group that may publish a name publish one version at once. Exactly one of them wins.
+fn same_version_in_several_projects(seed: u64, behaviour: &Behaviour, name: &'static str, policy: &'static str) {
+    let mut forge = Forge::new();
     let projects = [PUBLIC, INTERNAL, PRIVATE];
-    if has_package {
-        projects.iter().for_each(|id| drop(forge.publish(*id, "@acme/lib", &format!("0.0.{id}"))));
+    let variables = vec![UNLIMITED, ("registry_name_policy", policy)];
+    if policy == "owner" || seed.is_multiple_of(2) {
+        // Each project has the name, as in a store of before names had owners.
+        forge.variables.push(("registry_name_policy", "shared"));
+        projects.iter().for_each(|id| drop(forge.publish(*id, name, &format!("0.0.{id}"))));
     }
     let store = Simulation::new(seed, behaviour.clone());
     for key in forge.store.keys() {
         store.env(99).store.set(&key, &forge.store.get(&key).unwrap().unwrap()).unwrap();
     }
     let publisher = |project: u64| {
-        move |env: Env| {
-            let answer = TestResponse::of(env, publication("@acme/lib", "1.0.0").to(project));
+        let variables = variables.clone();
+        move |mut env: Env| {
+            env.variables = testing::env(MemoryStore::default(), &variables).variables;
+            let answer = TestResponse::of(env, publication(name, "1.0.0").to(project));
             (answer.status, answer.text())
         }
     };
     let answers = store.run(projects.map(publisher).into());
-    let of_run = format!("seed {seed}, {behaviour:?}, {has_package}: {answers:?}");
+    let of_run = format!("seed {seed}, {behaviour:?}, {name}, {policy}: {answers:?}");
     assert_eq!(answers.iter().filter(|(status, _)| *status == 200).count(), 1, "{of_run}");
     assert!(
         answers.iter().all(|(status, text)| *status == 200 || (*status == 400 && text.contains(TAKEN))),
         "{of_run}"
     );
     let listed = |project: &u64| {
-        let path = format!("/projects/{project}/packages/npm/@acme%2flib/1.0.0");
+        let path = format!("/projects/{project}/packages/npm/{}/1.0.0", name.replace('/', "%2f"));
         TestResponse::of(store.env(99), request(Method::GET, &path)).status
     };
     let statuses: Vec<u16> = projects.iter().map(listed).collect();
@@ -83,7 +88,10 @@ fn of_projects_that_publish_one_version_at_once_one_wins() {
     let stalling = Behaviour { stalls: 50, stall: 5_000_000, ..file.clone() };
     for (behaviour, runs) in [(file, 20), (slow, 20), (slowest, 10), (stalling, 200)] {
         for seed in 0..runs {
-            same_version_in_two_projects(seed, &behaviour, seed % 2 == 0);
+            same_version_in_several_projects(seed, &behaviour, "@acme/lib", "shared");
+            for name in ["@acme/lib", "lib", "@far/lib"].into_iter().filter(|_| seed < 20) {
+                same_version_in_several_projects(seed, &behaviour, name, "owner");
+            }
         }
     }
 }
@@ -93,7 +101,7 @@ fn of_projects_that_publish_one_version_at_once_one_wins() {
 fn whichever_operation_a_publication_breaks_off_at_another_project_can_publish_the_version() {
     for has_package in [false, true] {
         for operations in 0.. {
-            let forge = Forge::new();
+            let forge = Forge::shared();
             if has_package {
                 [PUBLIC, INTERNAL].iter().for_each(|id| drop(forge.publish(*id, "@acme/lib", &format!("0.0.{id}"))));
             }

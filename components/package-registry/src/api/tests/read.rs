@@ -164,7 +164,7 @@ fn one_version_by_number_or_tag() {
 
 #[test]
 fn a_file_has_every_header() {
-    let forge = Forge::new();
+    let forge = Forge::shared();
     let size = tarball("lib", "1.0.0", b"payload").len().to_string();
     forge.publish(PUBLIC, "lib", "1.0.0");
     let path = "/projects/7/packages/npm/lib/-/lib-1.0.0.tgz";

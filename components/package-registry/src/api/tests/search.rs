@@ -137,7 +137,7 @@ fn pages() {
 
 #[test]
 fn unpublished_packages_are_not_found_and_the_newest_of_a_name_is() {
-    let mut forge = Forge::new();
+    let mut forge = Forge::shared();
     forge.publish(PUBLIC, "lib", "1.0.0");
     forge.advance_clock();
     forge.publish(INTERNAL, "lib", "2.0.0");
@@ -205,7 +205,7 @@ fn a_package_of_a_group_is_found_however_many_projects_elsewhere_got_packages_la
 
 #[test]
 fn the_cost_of_a_name_does_not_grow_with_its_projects() {
-    let forge = Forge::new();
+    let forge = Forge::shared();
     for (project, version) in [(PUBLIC, "1.0.0"), (INTERNAL, "2.0.0")] {
         forge.publish(project, "@acme/lib", version);
     }

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_package_is_public_if_anonymous_callers_may_read_it() {
-    let forge = Forge::new();
+    let forge = Forge::shared();
     forge.project(10, "open", 101, Visibility::Private, FeatureAccess::Public);
     for project in [PUBLIC, INTERNAL, PRIVATE] {
         forge.publish(project, "@acme/lib", &format!("1.0.{project}"));
@@ -34,7 +34,7 @@ fn a_package_is_public_if_anonymous_callers_may_read_it() {
 
 #[test]
 fn pnpm_gets_the_visibility_in_its_own_form() {
-    let forge = Forge::new();
+    let forge = Forge::shared();
     [PUBLIC, PRIVATE].into_iter().for_each(|project| drop(forge.publish(project, "lib", "1.0.0")));
     for (project, access) in [(PUBLIC, "public"), (PRIVATE, "restricted")] {
         let path = format!("/projects/{project}/packages/npm/-/package/lib");

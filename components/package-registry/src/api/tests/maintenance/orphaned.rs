@@ -6,6 +6,7 @@ use kit::testing::{CountingStore, FailingStore};
 #[test]
 fn a_deleted_project_s_packages_are_gone_and_freed() {
     let mut forge = forge();
+    forge.variables.push(("registry_name_policy", "shared"));
     let keys = |forge: &Forge| -> Vec<String> {
         let keys = forge.store.keys().into_iter();
         keys.filter(|key| key.starts_with("package-registry/") && !key.ends_with("/init")).collect()
@@ -79,6 +80,7 @@ fn index_key(forge: &Forge, package: &str) -> String {
 /// A deleted project with `@acme/site` in `count` versions, and with `lib`.
 fn deleted_project_with_versions(count: usize) -> Forge {
     let mut forge = forge();
+    forge.variables.push(("registry_name_policy", "shared"));
     forge.publish(17, "other", "1.0.0");
     forge.publish(PUBLIC, "@acme/site", "1.0.0");
     forge.publish(PUBLIC, "lib", "1.0.0");
