@@ -85,7 +85,7 @@ impl Application {
         events: Sender<DeploymentEvent>,
         followed: Option<Arc<Watch>>,
     ) -> Self {
-        let (ids, unrouted) = (RequestIds::new(), Counter::default());
+        let (ids, unrouted) = (RequestIds::default(), Counter::default());
         let guest_tasks = backends.iter().map(|_| TaskTracker::new()).collect();
         let router = ArcSwap::from_pointee(router);
         let route_changes = AtomicU64::default();

@@ -82,9 +82,9 @@ mod tests {
                 ErrorKind::Unavailable(StoreProblem::Unusable),
             ),
         ] {
-            assert_eq!(classify(&error(code)).kind(), kind, "{code}");
+            assert_eq!(classify(error(code)).kind(), kind, "{code}");
             assert_eq!(classify_commit(&error(code)).kind(), of_commit, "{code}");
         }
-        assert!(matches!(classify(&error(ffi::SQLITE_NOTADB)), StoreError::Damaged(_)));
+        assert!(matches!(classify(error(ffi::SQLITE_NOTADB)), StoreError::Damaged(_)));
     }
 }

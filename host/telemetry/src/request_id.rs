@@ -17,12 +17,14 @@ pub struct RequestIds {
     next: AtomicU64,
 }
 
-impl RequestIds {
-    pub fn new() -> Self {
+impl Default for RequestIds {
+    fn default() -> Self {
         // Without randomness, ids are unique within this process only.
         Self { process: getrandom::u64().unwrap_or_default(), next: AtomicU64::new(0) }
     }
+}
 
+impl RequestIds {
     /// Gives a request its id and returns it: the client's own, if it is harmless in a log, or a new one. A request
     /// keeps an id that it has.
     pub fn assign(&self, headers: &mut HeaderMap) -> HeaderValue {
@@ -54,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_clients_id_is_kept_if_it_is_harmless() {
-        let ids = RequestIds::new();
+        let ids = RequestIds::default();
         let assign = |id: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(X_REQUEST_ID, id.parse().unwrap());
@@ -72,8 +74,8 @@ mod tests {
 
     #[test]
     fn new_ids_are_unique() {
-        let ids = RequestIds::new();
-        let new = [&ids, &ids, &RequestIds::new()].map(|ids| ids.assign(&mut HeaderMap::new()));
+        let ids = RequestIds::default();
+        let new = [&ids, &ids, &RequestIds::default()].map(|ids| ids.assign(&mut HeaderMap::new()));
         assert!(new[0] != new[1] && new[1] != new[2] && new[0] != new[2]);
         assert!(new.iter().all(|id| is_harmless(id.as_bytes())));
     }

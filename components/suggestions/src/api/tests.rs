@@ -375,7 +375,7 @@ pub fn send_with(
     if let Some(cause) = response.cause {
         eprintln!("cause: {cause}");
     }
-    TestResponse { status: response.status.as_u16(), headers: response.headers, body: body.into() }
+    TestResponse { status: response.status.as_u16(), headers: response.headers, body }
 }
 
 /// A comment on a line of a file at `head`.

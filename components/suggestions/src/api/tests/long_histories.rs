@@ -34,10 +34,7 @@ fn the_latest_commits_of_a_very_long_branch_are_listed() {
     forge.merge_request(1, json!({}));
     let expected = repository.text(&["rev-list", "main..topic"]);
     let expected: Vec<&str> = expected.lines().collect();
-    let page = |number: usize| {
-        let answer = forge.get(&format!("{LIST}/1/commits?per_page=100&page={number}"), "").expect(200);
-        answer
-    };
+    let page = |number: usize| forge.get(&format!("{LIST}/1/commits?per_page=100&page={number}"), "").expect(200);
     let ids = |commits: Value| -> Vec<String> {
         commits.as_array().unwrap().iter().map(|commit| commit["id"].as_str().unwrap().to_owned()).collect()
     };
