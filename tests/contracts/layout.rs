@@ -136,7 +136,7 @@ fn functions_are_read_of_symbols() {
     let read = |symbol: &str| function(symbol).map(|(krate, name)| format!("{krate} {name}"));
     let plain = "_ZN10hexad_http14response_cache13ResponseCache7look_up17h03edf5665df2d5bbE";
     assert_eq!(read(plain).as_deref(), Some("http look_up"));
-    let of_trait = "_ZN60_$LT$hexad_store_sqlite..Shard$u20$as$u20$hexad_store..Backend$GT$3get17h0123456789abcdefE";
+    let of_trait = "_ZN66_$LT$hexad_store_sqlite..Shard$u20$as$u20$hexad_store..Backend$GT$3get17h0123456789abcdefE";
     assert_eq!(read(of_trait).as_deref(), Some("store-sqlite get"));
     assert_eq!(read("_ZN4http3uri4path12PathAndQuery11from_shared17heb3007fb649b3f18E"), None);
 }

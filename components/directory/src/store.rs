@@ -6,8 +6,8 @@ use crate::model::incarnation::Incarnation;
 use crate::model::token::Fingerprint;
 use crate::save_error::SaveError;
 pub(crate) use crate::store::record::{
-    MembershipsRecord, NamespaceRecord, PathRecord, ProjectRecord, ShareRecord, TokenMigrationRecord, TokenRecord,
-    UserTokenRecord, UserTokensRecord,
+    Incarnated, MembershipsRecord, NamespaceRecord, PathRecord, ProjectRecord, ShareRecord, TokenMigrationRecord,
+    TokenRecord, UserTokenRecord, UserTokensRecord,
 };
 use kit::Env;
 use kit::root::{self, Decision};
@@ -72,11 +72,6 @@ where
         }
     }
     Err(StoreError::Contended(text))
-}
-
-/// A record with an incarnation.
-pub(crate) trait Incarnated {
-    fn incarnation(&self) -> &Incarnation;
 }
 
 /// Creates or replaces a record. `change` gets the present record and the incarnation of the new one, and must be

@@ -220,26 +220,33 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
         (Target::Owners { user: None, .. }, _) => return Err(Error::method_not_allowed("GET, HEAD, PUT")),
         (Target::Owners { user: Some(_), .. }, &Method::DELETE) => Endpoint::ChangeOwners,
         (Target::Owners { user: Some(_), .. }, _) => return Err(Error::method_not_allowed("DELETE")),
-        (Target::NameOwner { name }, &Method::GET | &Method::HEAD) => Endpoint::NameOwner { name },
-        (Target::NameOwner { name }, &Method::PUT) => Endpoint::TransferName { name },
-        (Target::NameOwner { name }, &Method::DELETE) => Endpoint::ReleaseName { name },
-        (Target::NameOwner { .. }, _) => return Err(Error::method_not_allowed("DELETE, GET, HEAD, PUT")),
-        (Target::NameProjects { name }, &Method::POST) => Endpoint::AllowProject { name },
-        (Target::NameProjects { .. }, _) => return Err(Error::method_not_allowed("POST")),
-        (Target::NameProject { name, project }, &Method::DELETE) => Endpoint::DisallowProject { name, project },
-        (Target::NameProject { .. }, _) => return Err(Error::method_not_allowed("DELETE")),
-        (Target::Reservations, &Method::GET | &Method::HEAD) => Endpoint::Reservations,
-        (Target::Reservations, &Method::POST) => Endpoint::Reserve,
-        (Target::Reservations, _) => return Err(Error::method_not_allowed("GET, HEAD, POST")),
-        (Target::Reservation { id }, &Method::DELETE) => Endpoint::Unreserve { id },
-        (Target::Reservation { .. }, _) => return Err(Error::method_not_allowed("DELETE")),
         (Target::Audit(audit), &Method::POST) => Endpoint::Audit(audit),
         (Target::Audit(_), _) => return Err(Error::method_not_allowed("POST")),
-        _ => return Err(Error::method_not_allowed("GET, HEAD")),
+        (target, _) => owner_endpoint(target, method)?,
     };
     let rest_length: usize = rest.iter().map(|segment| segment.0.len() + 1).sum();
     let prefix = path.get(..path.len() - rest_length).unwrap_or_default().to_owned();
     Ok(Route { level, prefix, endpoint })
+}
+
+/// The endpoints of owners and reservations of names.
+fn owner_endpoint(target: Target, method: &Method) -> Result<Endpoint, Error> {
+    match (target, method) {
+        (Target::NameOwner { name }, &Method::GET | &Method::HEAD) => Ok(Endpoint::NameOwner { name }),
+        (Target::NameOwner { name }, &Method::PUT) => Ok(Endpoint::TransferName { name }),
+        (Target::NameOwner { name }, &Method::DELETE) => Ok(Endpoint::ReleaseName { name }),
+        (Target::NameOwner { .. }, _) => Err(Error::method_not_allowed("DELETE, GET, HEAD, PUT")),
+        (Target::NameProjects { name }, &Method::POST) => Ok(Endpoint::AllowProject { name }),
+        (Target::NameProjects { .. }, _) => Err(Error::method_not_allowed("POST")),
+        (Target::NameProject { name, project }, &Method::DELETE) => Ok(Endpoint::DisallowProject { name, project }),
+        (Target::NameProject { .. }, _) => Err(Error::method_not_allowed("DELETE")),
+        (Target::Reservations, &Method::GET | &Method::HEAD) => Ok(Endpoint::Reservations),
+        (Target::Reservations, &Method::POST) => Ok(Endpoint::Reserve),
+        (Target::Reservations, _) => Err(Error::method_not_allowed("GET, HEAD, POST")),
+        (Target::Reservation { id }, &Method::DELETE) => Ok(Endpoint::Unreserve { id }),
+        (Target::Reservation { .. }, _) => Err(Error::method_not_allowed("DELETE")),
+        _ => Err(Error::method_not_allowed("GET, HEAD")),
+    }
 }
 
 /// The level of a list of packages, whose path names no registry.

@@ -15,6 +15,9 @@ use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span};
 
 use super::export::{self, Export, SpanCounters, TraceError};
 
+/// The name of the service, unless the operator gives another one.
+const SERVICE: &str = "hexad";
+
 /// The header that names the parent of a request.
 const TRACEPARENT: &str = "traceparent";
 
@@ -33,7 +36,7 @@ impl Tracer {
     pub fn new(export: &Export, database: &'static str) -> Result<Self, TraceError> {
         let (processor, counters) = export::processor(export)?;
         let provider = SdkTracerProvider::builder().with_resource(resource()).with_span_processor(processor).build();
-        let scope = InstrumentationScope::builder(env!("CARGO_PKG_NAME")).with_version(env!("CARGO_PKG_VERSION"));
+        let scope = InstrumentationScope::builder(SERVICE).with_version(env!("CARGO_PKG_VERSION"));
         let tracer = provider.tracer_with_scope(scope.build());
         Ok(Self { provider, tracer, propagator: TraceContextPropagator::new(), counters, database })
     }
@@ -77,7 +80,7 @@ fn resource() -> Resource {
     let mut own = vec![KeyValue::new("service.version", env!("CARGO_PKG_VERSION"))];
     let named = std::env::var("OTEL_SERVICE_NAME").ok().filter(|name| !name.is_empty());
     if is_unknown {
-        own.push(KeyValue::new(NAME, env!("CARGO_PKG_NAME")));
+        own.push(KeyValue::new(NAME, SERVICE));
     }
     own.retain(|own| is_unknown || given.get(&own.key).is_none());
     // `OTEL_SERVICE_NAME` has precedence over the name in `OTEL_RESOURCE_ATTRIBUTES`.

@@ -8,10 +8,14 @@ use crate::model::namespace::{Details, Namespace, NamespaceKind, NewGroup, PathO
 use crate::model::project::{Analytics, FeatureAccess, JobTokenScope, NewProject, Project, ProtectedBranch};
 use crate::model::token::{Subject, Token};
 use crate::model::user::UserKey;
-use crate::store::Incarnated;
 use kit::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// A record with an incarnation.
+pub(crate) trait Incarnated {
+    fn incarnation(&self) -> &Incarnation;
+}
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ShareRecord {
