@@ -17,12 +17,12 @@ impl InstanceCache {
         value.clone().downcast().ok()
     }
 
-    /// The cached value of this type, or else the one that `make` returns, which is then cached.
+    /// The cached value of this type. Without one, caches the value of `make` and returns it.
     pub fn get_or_insert_with<T: 'static>(&self, make: impl FnOnce() -> T) -> Rc<T> {
         self.get_current_or_insert_with(|_| true, make)
     }
 
-    /// The cached value of this type if it `is_current`, or else the one that `make` returns, which is then cached.
+    /// The cached value of this type if it `is_current`. Otherwise, caches the value of `make` and returns it.
     pub fn get_current_or_insert_with<T: 'static>(
         &self,
         is_current: impl FnOnce(&T) -> bool,

@@ -195,8 +195,8 @@ fn may_publish(env: &Env, hit: &Hit) -> Result<bool, StoreError> {
     Ok(known.is_some_and(|known| known.may_publish(&hit.project.key(), ownership::is_strict(env))))
 }
 
-/// The package that a name means, and its project: the owner's, or else that of the first project that may publish the
-/// name. If names are shared, it is the most recently published one.
+/// The package of a name, and its project. The owner's package comes first, then the packages of other publishers. If
+/// names are shared, the last published package counts.
 ///
 /// Reads, for one project: its package. For several: the name's record, or the projects by name, and packages until one
 /// lists a version. If an earlier build wrote the list, each package is read.

@@ -306,7 +306,7 @@ pub struct ApplicabilityInputs<'a> {
     pub lines_at_head: Option<LinesAtHead>,
     /// Whether git takes the file for a binary one, at the commit that was commented on or at the head.
     pub is_binary: bool,
-    /// Whether the source branch is the one that the commit is made on.
+    /// Whether the commit is made on the source branch.
     pub same_branch: bool,
     /// git's objection to the changed file, if it has one.
     pub disallowed: Option<&'static str>,

@@ -166,8 +166,8 @@ pub fn complete(env: &Env, project: &Project, name: &PackageName) -> Result<bool
     })
 }
 
-/// Changes who may publish a name. `change` returns false if nothing is to be changed. If the name has no record, it
-/// gets the one that [`find`] finds. Returns the record after the change.
+/// Changes who may publish a name. `change` returns false if nothing is to be changed. A name without a
+/// record gets the record of all its publishers first. Returns the record after the change.
 pub fn change<E: From<StoreError>>(
     env: &Env,
     root: &Namespace,

@@ -2,7 +2,7 @@
 //!
 //! Stores a received pack again, with some of its entries whole.
 //!
-//! `git push` sends the root folder of a commit as a delta of the one that the repository has. If packs were stored only
+//! `git push` sends the root folder of a commit as a delta of the repository's root folder. If packs were stored only
 //! as they arrive, each push would add to the chain of deltas that is applied to read that folder.
 
 use crate::git::pack_entry::{EntryKind, write_header};
