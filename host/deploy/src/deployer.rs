@@ -19,8 +19,11 @@ use hexad_support::digest::Digest;
 
 use super::audit::{Action, AuditEntry, AuditOutcome, AuditRecord};
 use super::files::{Deployments, completed, io_error};
-use super::fleet::{Fleet, FleetHost, check_left_out};
+use super::change::{Change, Next, ended};
+use super::fleet::{Fleet, FleetHost, ServingEntry, check_left_out};
 use super::fleet_change::FleetChange;
+use super::policy::Signature;
+use super::prepared::PreparedRevisions;
 use super::record::RecordEntry;
 use super::reload::ReloadRecord;
 use super::stop_phase::{StopPhase, StopPhases};
@@ -47,6 +50,7 @@ pub struct Deployer {
     last_reload: Mutex<Option<ReloadRecord>>,
     pub(super) phases: StopPhases,
     pub(super) secrets: Secrets,
+    pub(super) prepared: PreparedRevisions,
     /// The other hosts of the store, if there can be any.
     pub(super) fleet: Option<Arc<Fleet>>,
 }
@@ -82,6 +86,7 @@ impl Deployer {
             last_reload,
             phases: fleet.as_ref().map(|fleet| fleet.phases.clone()).unwrap_or_default(),
             secrets,
+            prepared: PreparedRevisions::default(),
             fleet,
         })
     }
@@ -108,8 +113,7 @@ impl Deployer {
 
     /// Removes unused components and compiled code.
     pub(super) fn prune(&self, files: &Deployments) {
-        let prepared = self.fleet.as_ref().map(|fleet| fleet.prepared_digests()).unwrap_or_default();
-        self.runtime.prune_cache(&files.prune(self.application.services(), prepared));
+        self.runtime.prune_cache(&files.prune(self.application.services(), self.prepared.digests()));
     }
 
     /// Copies the active components into the data folder, for a rollback, and removes unused ones.
@@ -158,47 +162,42 @@ impl Deployer {
         // The report's time does not include the wait for another compilation.
         let started = Instant::now();
         let revision = self.load(service, request.wasm.clone(), "the component that was sent", StopPhase::Stopping)?;
-        let mut state = lock_for_change()?;
-        let files = &mut state.files;
-        files.keep(&digest, &request.wasm, request.signature.as_ref())?;
-        if let Some(fleet) = &self.fleet {
-            files.preserve_active(service).map_err(io_error("the component that serves now"))?;
-            let settings = service.deployment().settings.clone();
-            drop(state);
-            // The other hosts check the component meanwhile. This host may have to check it again, if its settings
-            // change.
-            drop(compiling);
-            let (trust, canary) = (trust.for_audit(), request.canary.as_ref());
-            let (trust, without, expected) = (trust.as_deref(), &*request.without, request.expected.as_ref());
-            let sent = Some((&*request.wasm, request.signature.as_ref()));
-            let change = FleetChange { by: &request.by, action, canary, trust, without, expected, sent };
-            let previous = self.deploy_to_fleet(fleet, service, (settings, revision.clone()), &change)?;
-            let report = self.report(service, &revision, started);
-            return Ok(DeployReport { previous, canary: canary.is_some(), ..report });
-        }
-        let report = |previous: Option<Digest>| DeployReport {
-            previous,
-            canary: request.canary.is_some(),
-            ..self.report(service, &revision, started)
-        };
-        let report = match &request.canary {
-            Some(terms) => {
-                let current = service.current().digest;
-                let trust = trust.for_audit();
-                let line = completed(&request.by, action, &request.component, digest, Some(current));
-                files.log(&AuditEntry { trust: trust.as_deref(), ..line })?;
-                service.begin_trial(revision.clone(), terms.clone());
-                let _ = self.events.send(DeploymentEvent::CanaryBegan);
-                report(Some(current))
-            }
-            None => {
-                self.install(files, service, &revision, &request.by, action)?;
-                report(service.rollback_target())
-            }
-        };
+        let settings = service.deployment().settings.clone();
+        let state = lock_for_change()?;
+        // Before the file is kept, so that no other change removes it.
+        self.prepared.keep(service.id(), settings, revision.clone());
+        state.files.keep(&digest, &request.wasm, request.signature.as_ref())?;
+        state.files.preserve_active(service).map_err(io_error("the component that serves now"))?;
         drop(state);
+        // The other hosts check the component meanwhile. This host may have to check it again, if its settings change.
+        let compiling = Some(compiling).filter(|_| self.fleet.is_none());
+        let next = request.canary.as_ref().map_or(Next::Active(digest), |policy| Next::Canary(digest, policy));
+        let (trust, expected) = (trust.for_audit(), request.expected.as_ref());
+        let change = Change { by: &request.by, action, next, trust: trust.as_deref(), reason: None, expected };
+        let sent = Some((&*request.wasm, request.signature.as_ref()));
+        let entry = self.deploy(service, digest, sent, &request.without, &change)?;
         drop(compiling);
-        Ok(report)
+        let report = self.report(service, &revision, started);
+        Ok(DeployReport { previous: entry.restored(), canary: request.canary.is_some(), ..report })
+    }
+
+    /// Makes a prepared revision serve, on all hosts or on this one alone.
+    fn deploy(
+        &self,
+        service: &ComponentService,
+        digest: Digest,
+        sent: Option<(&[u8], Option<&Signature>)>,
+        without: &[String],
+        change: &Change<'_>,
+    ) -> Result<ServingEntry, DeployError> {
+        match &self.fleet {
+            Some(fleet) => self.deploy_to_fleet(fleet, service, digest, &FleetChange { change, without, sent }),
+            None => {
+                let committed = self.commit_alone(service, change);
+                self.prepared.remove(service.id(), &digest);
+                Ok(committed?.entry)
+            }
+        }
     }
 
     /// Ends the trial of a canary, if one is on trial; otherwise restores the previous component.
@@ -219,50 +218,32 @@ impl Deployer {
         by: &str,
         expected: Option<&Expected>,
     ) -> Result<DeployReport, DeployError> {
-        if let Some(fleet) = &self.fleet {
-            return match self.is_open() {
-                true => self.roll_back_in_fleet(fleet, component, by, expected),
-                false => Err(DeployError::Stopping),
-            };
-        }
         let started = Instant::now();
         let service = self.service(component)?;
-        let mut state = self.state();
-        if !self.is_open() {
-            return Err(DeployError::Stopping);
-        }
-        let deployment = service.deployment();
-        let seen = Expected::of(&deployment);
+        self.check_open()?;
+        let entry = self.entry(service)?;
+        let seen = entry.served();
         Expected::check(expected, component, &seen)?;
-        if let Some(canary) = &deployment.canary {
-            let (current, digest) = (deployment.current.digest, canary.revision.digest);
-            let line = completed(by, Action::Rollback, component, current, Some(digest));
-            state.files.log(&AuditEntry { reason: Some("the canary"), ..line })?;
-            // The line comes first: if its write fails, the trial continues and needs a verdict.
-            canary.conclude();
-            service.end_trial(&digest);
-            self.prune(&state.files);
-            return Ok(self.report(service, &deployment.current, started));
+        if seen.canary.is_some() {
+            self.commit_and_wait(service, &ended(by, "the canary", &seen))?;
+            return Ok(self.report(service, &service.current(), started));
         }
-        let previous = match &deployment.previous {
-            Some(previous) => previous.clone(),
-            // After a restart, the previous component is not loaded yet.
-            None => {
-                let none = || DeployError::NoPrevious(component.to_owned());
-                let digest = state.files.records.get(component).and_then(|entry| entry.previous).ok_or_else(none)?;
-                let wasm = state.files.read(&digest)?;
-                state.files.trust_stored(component, &digest)?;
-                drop(state);
-                let _compiling = self.lock_compiling();
-                let revision =
-                    self.load(service, wasm.into(), "the component that served before", StopPhase::Stopping)?;
-                state = self.lock_for_change(service)?;
-                Expected::check(Some(&seen), component, &Expected::of(&service.deployment()))?;
-                revision
-            }
-        };
-        self.install(&mut state.files, service, &previous, by, Action::Rollback)?;
-        Ok(DeployReport { previous: service.rollback_target(), ..self.report(service, &previous, started) })
+        let previous = entry.previous.ok_or_else(|| DeployError::NoPrevious(component.to_owned()))?;
+        let (settings, revision) = self.prepare(service, &previous)?;
+        self.prepared.keep(component, settings, revision.clone());
+        let trust = self.state().files.trust_stored(component, &previous)?.for_audit();
+        // Without `expected`, the rollback would undo a deployment that was made meanwhile.
+        let (action, next, expected) = (Action::Rollback, Next::Active(previous), Some(&seen));
+        let change = Change { by, action, next, trust: trust.as_deref(), reason: None, expected };
+        let entry = self.deploy(service, previous, None, &[], &change)?;
+        Ok(DeployReport { previous: entry.restored(), ..self.report(service, &revision, started) })
+    }
+
+    fn check_open(&self) -> Result<(), DeployError> {
+        match self.is_open() {
+            true => Ok(()),
+            false => Err(DeployError::Stopping),
+        }
     }
 
     /// Makes a checked revision the active one of the service, on disk and then in memory.
@@ -319,9 +300,7 @@ impl Deployer {
         service: &ComponentService,
     ) -> Result<MutexGuard<'_, DeployerState>, DeployError> {
         let state = self.state();
-        if !self.is_open() {
-            return Err(DeployError::Stopping);
-        }
+        self.check_open()?;
         match service.deployment().canary {
             Some(_) => Err(DeployError::CanaryUnderWay(service.id().to_owned())),
             None => Ok(state),
@@ -486,32 +465,39 @@ impl Deployer {
     }
 
     fn try_promote(&self, component: &str, by: &str, expected: Option<&Expected>) -> Result<DeployReport, DeployError> {
-        if let Some(fleet) = &self.fleet {
-            return match self.is_open() {
-                true => self.promote_in_fleet(fleet, component, by, expected),
-                false => Err(DeployError::Stopping),
-            };
-        }
         let started = Instant::now();
         let service = self.service(component)?;
-        let mut state = self.state();
-        if !self.is_open() {
-            return Err(DeployError::Stopping);
+        self.check_open()?;
+        let on_trial = service.deployment().canary.as_ref().map(|canary| canary.revision.clone());
+        if let Some(revision) = &on_trial {
+            self.check_still_trusted(service, &revision.digest, expected)?;
         }
-        let deployment = service.deployment();
-        Expected::check(expected, component, &Expected::of(&deployment))?;
-        let no_canary = || DeployError::NoCanary(component.to_owned());
-        let canary = deployment.canary.as_ref().ok_or_else(no_canary)?;
-        if !canary.conclude() {
-            return Err(no_canary());
+        let (action, next) = (Action::Promote, Next::Promoted);
+        let change = Change { by, action, next, trust: None, reason: None, expected };
+        let entry = self.commit_and_wait(service, &change)?;
+        // Another host may have deployed meanwhile.
+        let promoted = on_trial.filter(|revision| revision.digest == entry.digest);
+        let promoted = promoted.unwrap_or_else(|| service.current());
+        Ok(DeployReport { previous: entry.restored(), ..self.report(service, &promoted, started) })
+    }
+
+    /// Ends the trial of a canary that this host's policy no longer admits. If it were promoted, no host with this
+    /// policy would serve.
+    fn check_still_trusted(
+        &self,
+        service: &ComponentService,
+        digest: &Digest,
+        expected: Option<&Expected>,
+    ) -> Result<(), DeployError> {
+        let component = service.id();
+        let Err(error) = self.check_shared(service, digest) else { return Ok(()) };
+        if !matches!(&error, DeployError::Untrusted { source, .. } if source.is_withdrawn()) {
+            return Err(error);
         }
-        if let Err(error) = self.install(&mut state.files, service, &canary.revision, by, Action::Promote) {
-            // Otherwise the trial would never end.
-            service.end_trial(&canary.revision.digest);
-            return Err(DeployError::TrialEnded { component: component.to_owned(), source: Box::new(error) });
-        }
-        let previous = service.deployment().previous.as_ref().map(|previous| previous.digest);
-        Ok(DeployReport { previous, ..self.report(service, &canary.revision, started) })
+        let seen = Expected { current: service.current().digest, canary: Some(*digest) };
+        Expected::check(expected, component, &seen)?;
+        self.commit_and_wait(service, &ended(HOST, &error.to_string(), &seen))?;
+        Err(DeployError::TrialEnded { component: component.to_owned(), source: Box::new(error) })
     }
 
     /// Ends the trial of each canary that has failed, for example because its clients had to wait. Promotes each canary
@@ -538,15 +524,11 @@ impl Deployer {
             let wait = canary.ends_at().saturating_duration_since(Instant::now());
             if wait.is_zero() && canary.verdict() == Verdict::Passed {
                 match self.try_promote(service.id(), HOST, Some(&Expected::of(&deployment))) {
-                    Ok(_) => continue,
-                    // Another host was faster.
-                    Err(DeployError::NoCanary(_) | DeployError::Changed(_)) if self.fleet.is_some() => continue,
+                    // An operator or another host was faster.
+                    Ok(_) | Err(DeployError::NoCanary(_) | DeployError::Changed(_)) => continue,
                     Err(error) => {
                         tracing::warn!(component = service.id(), %error, "the canary passed, and its promotion failed");
                     }
-                }
-                if self.fleet.is_none() {
-                    continue;
                 }
             }
             let wait = if wait.is_zero() { RECHECK } else { wait.min(RECHECK) };
@@ -557,27 +539,15 @@ impl Deployer {
 
     pub(super) fn canary_failed(&self, component: &str, digest: Digest, reason: &str) {
         tracing::warn!(component, %digest, reason, "the canary was rolled back");
-        if let Some(fleet) = &self.fleet {
-            if let Err(error) = self.fail_canary_in_fleet(fleet, component, digest, reason) {
-                // The follower reports the failure once the store is available again.
-                tracing::warn!(component, %error, "the other hosts do not know yet that the canary failed");
-            }
-            return;
-        }
-        let Ok(service) = self.service(component) else { return };
-        let mut state = self.state();
-        let deployment = service.deployment();
-        if deployment.canary.as_ref().is_none_or(|canary| canary.revision.digest != digest) {
-            // An operator was faster.
-            return;
-        }
-        let current = deployment.current.digest;
-        let line = completed(HOST, Action::Rollback, component, current, Some(digest));
-        if let Err(error) = state.files.log(&AuditEntry { reason: Some(reason), ..line }) {
+        let Err(error) = self.end_failed_trial(component, digest, reason) else { return };
+        if self.fleet.is_some() {
+            // The follower reports the failure once the store is available again.
+            tracing::warn!(component, %error, "the other hosts do not know yet that the canary failed");
+        } else if let Ok(service) = self.service(component) {
             tracing::error!(%error, "a canary was rolled back, and the audit log does not say so");
+            service.end_trial(&digest);
+            self.prune(&self.state().files);
         }
-        service.end_trial(&digest);
-        self.prune(&state.files);
     }
 }
 

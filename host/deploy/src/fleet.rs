@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hexad_manifest::{MAX_BYTES, resolved_digest};
-use hexad_runtime::component::{CanaryPolicy, Revision, Settings};
+use hexad_runtime::component::{CanaryPolicy, ComponentService};
 use hexad_store::{ErrorKind, StoreError, Watch};
 use hexad_store_postgres::{FleetStore, HostRow, ServingRow};
 use hexad_support::bounded_file;
@@ -17,7 +17,7 @@ use hexad_support::digest::Digest;
 use hexad_support::random;
 use serde::{Deserialize, Serialize};
 
-use super::DeployError;
+use super::{DeployError, HOST};
 use super::audit::Action;
 use super::deployer::Expected;
 use super::policy::Signature;
@@ -25,9 +25,6 @@ use super::stop_phase::StopPhases;
 
 /// When a host has not reported for so long, the others do not wait for it. It reads the record before it serves again.
 pub const LIVE: Duration = Duration::from_secs(10);
-
-/// How long a prepared component is kept without a pending change.
-const KEEP_PREPARED: Duration = Duration::from_secs(120);
 
 /// How many of the last versions a record lists with their ids.
 const RECENT: usize = 32;
@@ -135,13 +132,6 @@ pub struct FleetHost {
     pub report: HostReport,
 }
 
-/// A checked revision, and the settings that it was made with.
-struct Prepared {
-    settings: Arc<Settings>,
-    revision: Arc<Revision>,
-    at: Instant,
-}
-
 /// This host among the hosts that share its store.
 pub struct Fleet {
     pub store: FleetStore,
@@ -156,18 +146,16 @@ pub struct Fleet {
     pub changing: Mutex<()>,
     /// How far the stop of this host has come.
     pub phases: StopPhases,
-    prepared: Mutex<BTreeMap<(String, [u8; 32]), Prepared>>,
     report: Mutex<HostReport>,
     report_changed: Condvar,
     hosts: Mutex<Vec<FleetHost>>,
 }
 
 impl ServingRecord {
-    /// The digests of a component that all hosts serve; `unswapped` if no host has ever swapped it.
-    pub fn served(&self, component: &str, unswapped: Digest) -> Expected {
-        let entry = self.components.get(component);
-        let canary = entry.and_then(|entry| entry.canary.as_ref()).map(|canary| canary.digest);
-        Expected { current: entry.map_or(unswapped, |entry| entry.digest), canary }
+    /// The entry of a service. A service without one serves the source in its manifest.
+    pub fn entry(&self, service: &ComponentService) -> ServingEntry {
+        let unswapped = || ServingEntry::new(service.current().digest, None, None);
+        self.components.get(service.id()).cloned().unwrap_or_else(unswapped)
     }
 
     /// Every component that a host may need.
@@ -183,6 +171,32 @@ impl ServingRecord {
 }
 
 impl ServingEntry {
+    fn new(digest: Digest, previous: Option<Digest>, canary: Option<CanaryEntry>) -> Self {
+        Self { digest, previous, canary, by: HOST.to_owned(), action: Action::Start, reason: None }
+    }
+
+    /// What this host serves.
+    pub fn of(service: &ComponentService) -> Self {
+        let deployment = service.deployment();
+        let canary = deployment.canary.as_ref();
+        let canary = canary.map(|canary| CanaryEntry::new(canary.revision.digest, &canary.policy));
+        Self::new(deployment.current.digest, service.rollback_target(), canary)
+    }
+
+    pub fn served(&self) -> Expected {
+        Expected { current: self.digest, canary: self.canary.as_ref().map(|canary| canary.digest) }
+    }
+
+    /// Makes a component the active one. Returns the one before.
+    pub fn activate(&mut self, digest: Digest) -> Digest {
+        let before = std::mem::replace(&mut self.digest, digest);
+        // A rollback must not restore an equal component.
+        if before != digest {
+            self.previous = Some(before);
+        }
+        before
+    }
+
     /// The component that a rollback restores.
     pub fn restored(&self) -> Option<Digest> {
         if self.canary.is_some() { Some(self.digest) } else { self.previous }
@@ -261,7 +275,6 @@ impl Fleet {
             name,
             changing: Mutex::default(),
             phases: StopPhases::default(),
-            prepared: Mutex::default(),
             report: Mutex::new(report),
             report_changed: Condvar::new(),
             hosts: Mutex::default(),
@@ -280,30 +293,6 @@ impl Fleet {
     /// Reads a component that a host has given to all.
     pub fn fetch(&self, digest: &Digest) -> Result<(Vec<u8>, Option<Signature>), DeployError> {
         fetch_from(&self.store, digest)
-    }
-
-    pub fn keep_prepared(&self, component: &str, settings: Arc<Settings>, revision: Arc<Revision>) {
-        let key = (component.to_owned(), *revision.digest.as_bytes());
-        lock(&self.prepared).insert(key, Prepared { settings, revision, at: Instant::now() });
-    }
-
-    /// A revision that was prepared with these settings.
-    pub fn prepared(&self, component: &str, digest: &Digest, settings: &Arc<Settings>) -> Option<Arc<Revision>> {
-        let prepared = lock(&self.prepared);
-        let found = prepared.get(&(component.to_owned(), *digest.as_bytes()))?;
-        Arc::ptr_eq(&found.settings, settings).then(|| found.revision.clone())
-    }
-
-    /// Drops the prepared revisions that no host needs and that no change is about to use.
-    pub fn forget_prepared_except(&self, wanted: &[Digest]) {
-        lock(&self.prepared).retain(|(_, digest), prepared| {
-            prepared.at.elapsed() < KEEP_PREPARED || wanted.iter().any(|wanted| wanted.as_bytes() == digest)
-        });
-    }
-
-    /// Every component that is prepared.
-    pub fn prepared_digests(&self) -> Vec<Digest> {
-        lock(&self.prepared).values().map(|prepared| prepared.revision.digest).collect()
     }
 
     pub fn report(&self) -> HostReport {

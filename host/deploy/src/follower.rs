@@ -13,8 +13,9 @@ use hexad_support::digest::Digest;
 use hexad_support::serving_threads::ServingThreads;
 
 use super::audit::{Action, AuditEntry};
-use super::files::completed;
-use super::fleet::{Fleet, PendingChange, ServingEntry, ServingRecord, Signed, own_or_fetched};
+use super::deployer::Expected;
+use super::files::{Deployments, completed};
+use super::fleet::{Fleet, PendingChange, ServingEntry, Signed, own_or_fetched};
 use super::stop_phase::StopPhase;
 use super::{DeployError, Deployer};
 
@@ -130,7 +131,7 @@ impl FollowerState {
         let deployer = self.deployer.clone();
         for service in deployer.application().services() {
             let Some(entry) = record.components.get(service.id()) else { continue };
-            match deployer.apply_entry(&self.fleet, service, entry) {
+            match deployer.follow_entry(service, entry) {
                 Ok(missing) => wanted.extend(missing.map(|digest| (service.id().to_owned(), digest))),
                 Err(error) => problem = Some(error.to_string()),
             }
@@ -165,7 +166,7 @@ impl FollowerState {
         });
         if is_applied {
             self.fleet.followed.record_applied(number);
-            self.forget_unneeded_revisions(&record);
+            deployer.prepared.forget_except(&record.digests());
         }
         let is_due = |wanted: &Wanted| self.failed.get(&key(wanted)).is_none_or(|(_, at)| at.elapsed() >= RETRY_AFTER);
         // Components that the others serve come before a pending change.
@@ -200,9 +201,9 @@ impl FollowerState {
             Ok(service) => service,
             Err(error) => return Some(Err(error.to_string())),
         };
-        if find_revision(&self.fleet, service, &proposal.digest).is_some() {
+        if self.deployer.prepared.find(service, &proposal.digest).is_some() {
             // An operator may have withdrawn trust since it was prepared.
-            return match self.deployer.check_shared(&self.fleet, service.id(), &proposal.digest) {
+            return match self.deployer.check_shared(service, &proposal.digest) {
                 Ok(()) => Some(Ok(())),
                 Err(error) if error.is_passing() => None,
                 Err(error) => Some(Err(error.to_string())),
@@ -215,8 +216,9 @@ impl FollowerState {
     fn begin_work(&mut self, wanted: Wanted, proposal: Option<String>) {
         let (deployer, fleet, (component, digest)) = (self.deployer.clone(), self.fleet.clone(), wanted.clone());
         let prepare = move || {
-            let prepared = deployer.service(&component).and_then(|service| deployer.prepare(&fleet, service, &digest));
-            let prepared = prepared.map(|(settings, revision)| fleet.keep_prepared(&component, settings, revision));
+            let prepared = deployer.service(&component).and_then(|service| deployer.prepare(service, &digest));
+            let keep = |(settings, revision)| deployer.prepared.keep(&component, settings, revision);
+            let prepared = prepared.map(keep);
             fleet.followed.wake();
             prepared
         };
@@ -255,10 +257,9 @@ impl FollowerState {
         if !self.canary_end.as_ref().is_none_or(is_due) {
             return;
         }
-        let (deployer, fleet) = (self.deployer.clone(), self.fleet.clone());
-        let (component, reason) = (component.to_owned(), reason.to_owned());
+        let (deployer, component, reason) = (self.deployer.clone(), component.to_owned(), reason.to_owned());
         let tell = move || {
-            if let Err(error) = deployer.fail_canary_in_fleet(&fleet, &component, digest, &reason) {
+            if let Err(error) = deployer.end_failed_trial(&component, digest, &reason) {
                 tracing::error!(component, %error, "the other hosts do not know yet that the canary failed");
             }
         };
@@ -268,61 +269,56 @@ impl FollowerState {
         }
     }
 
-    fn forget_unneeded_revisions(&self, record: &ServingRecord) {
-        self.fleet.forget_prepared_except(&record.digests());
-    }
 }
 
 fn key((component, digest): &Wanted) -> (String, String) {
     (component.clone(), digest.to_string())
 }
 
-/// A checked revision with the service's present settings.
-fn find_revision(fleet: &Fleet, service: &ComponentService, digest: &Digest) -> Option<Arc<Revision>> {
-    let deployment = service.deployment();
-    let canary = deployment.canary.as_ref().map(|canary| &canary.revision);
-    let known = [Some(&deployment.current), deployment.previous.as_ref(), canary];
-    let known = known.into_iter().flatten().find(|revision| revision.digest == *digest).cloned();
-    known.or_else(|| fleet.prepared(service.id(), digest, &deployment.settings))
-}
-
 impl Deployer {
+    /// Serves the components of the entry of all hosts.
+    fn follow_entry(&self, service: &ComponentService, entry: &ServingEntry) -> Result<Option<Digest>, DeployError> {
+        // Files are written under the lock of the state, and reports must not wait for them.
+        if Expected::of(&service.deployment()) == entry.served() {
+            service.set_rollback_target(entry.previous);
+            return Ok(None);
+        }
+        self.apply_entry(&mut self.state().files, service, entry)
+    }
+
     /// Serves the components of the entry that are prepared. Returns a missing component.
-    fn apply_entry(
+    pub(super) fn apply_entry(
         &self,
-        fleet: &Fleet,
+        files: &mut Deployments,
         service: &ComponentService,
         entry: &ServingEntry,
     ) -> Result<Option<Digest>, DeployError> {
         if service.current().digest != entry.digest {
-            let Some(revision) = find_revision(fleet, service, &entry.digest) else { return Ok(Some(entry.digest)) };
+            let Some(revision) = self.prepared.find(service, &entry.digest) else { return Ok(Some(entry.digest)) };
             if let Some(canary) = &service.deployment().canary {
                 canary.conclude();
             }
-            let mut state = self.state();
-            self.install(&mut state.files, service, &revision, &entry.by, entry.action)?;
+            self.install(files, service, &revision, &entry.by, entry.action)?;
         }
         service.set_rollback_target(entry.previous);
-        let (present, wanted) = (service.deployment().canary.clone(), &entry.canary);
-        if let Some(canary) = &present {
+        if let Some(canary) = &service.deployment().canary {
             let digest = canary.revision.digest;
-            if wanted.as_ref().is_none_or(|wanted| wanted.digest != digest) {
-                canary.conclude();
-                let mut state = self.state();
+            if entry.served().canary != Some(digest) {
                 let line = completed(&entry.by, Action::Rollback, service.id(), entry.digest, Some(digest));
-                state.files.log(&AuditEntry { reason: entry.reason.as_deref().or(Some("the canary")), ..line })?;
+                // If the line cannot be written, the trial continues and needs a verdict.
+                files.log(&AuditEntry { reason: entry.reason.as_deref().or(Some("the canary")), ..line })?;
+                canary.conclude();
                 service.end_trial(&digest);
-                self.prune(&state.files);
+                self.prune(files);
             }
         }
-        if let Some(wanted) = wanted
+        if let Some(wanted) = &entry.canary
             && service.deployment().canary.is_none()
         {
-            let Some(revision) = find_revision(fleet, service, &wanted.digest) else {
-                return Ok(Some(wanted.digest));
-            };
+            let Some(revision) = self.prepared.find(service, &wanted.digest) else { return Ok(Some(wanted.digest)) };
+            let trust = files.trust_stored(service.id(), &wanted.digest)?.for_audit();
             let line = completed(&entry.by, Action::Canary, service.id(), wanted.digest, Some(entry.digest));
-            self.state().files.log(&line)?;
+            files.log(&AuditEntry { trust: trust.as_deref(), ..line })?;
             // The host may have retired the revision before.
             revision.revive();
             service.begin_trial(revision, wanted.policy());
@@ -331,41 +327,71 @@ impl Deployer {
         Ok(None)
     }
 
-    /// A component that the hosts share, if this host's own policy admits it.
-    fn read_shared(&self, fleet: &Fleet, component: &str, digest: &Digest) -> Result<Signed, DeployError> {
-        let trust = |(wasm, signature): &Signed| self.state().files.trust(component, wasm, digest, signature.as_ref());
+    /// A stored component, if this host's own policy admits it: the host's copy, or else that of the hosts.
+    fn read_shared(&self, service: &ComponentService, digest: &Digest) -> Result<Signed, DeployError> {
+        let trust = |(wasm, signature): &Signed| {
+            self.state().files.trust(service.id(), wasm, digest, signature.as_ref())
+        };
         let own = self.state().files.read_signed(digest);
-        let stored = own_or_fetched(own, |own| trust(own).is_ok(), || fleet.fetch(digest))?;
-        trust(&stored)?;
-        Ok(stored)
+        let Some(fleet) = &self.fleet else {
+            let own = match own {
+                Ok(own) => own,
+                Err(_) => self.restore_from_source(service, digest)?,
+            };
+            trust(&own)?;
+            return Ok(own);
+        };
+        let shared = own_or_fetched(own, |own| trust(own).is_ok(), || fleet.fetch(digest))?;
+        trust(&shared)?;
+        Ok(shared)
+    }
+
+    fn keep_shared(&self, digest: &Digest, (wasm, signature): &Signed) -> Result<(), DeployError> {
+        match self.fleet {
+            Some(_) => self.state().files.keep(digest, wasm, signature.as_ref()),
+            None => Ok(()),
+        }
+    }
+
+    fn restore_from_source(&self, service: &ComponentService, digest: &Digest) -> Result<Signed, DeployError> {
+        let files = &self.state().files;
+        files.check_kept(digest, &service.component().source)?;
+        files.read_signed(digest)
     }
 
     /// Applies this host's policy, if it has one, to a prepared component: an operator may have withdrawn trust since.
-    pub(super) fn check_shared(&self, fleet: &Fleet, component: &str, digest: &Digest) -> Result<(), DeployError> {
-        if !self.state().files.has_policy() {
-            return Ok(());
+    pub(super) fn check_shared(&self, service: &ComponentService, digest: &Digest) -> Result<(), DeployError> {
+        match self.state().files.has_policy() {
+            true => self.keep_shared(digest, &self.read_shared(service, digest)?),
+            false => Ok(()),
         }
-        let (wasm, signature) = self.read_shared(fleet, component, digest)?;
-        self.state().files.keep(digest, &wasm, signature.as_ref())
     }
 
-    /// Fetches, compiles and checks a component with the service's present settings, against this host's own policy.
-    /// Blocks for seconds.
+    /// Reads, compiles and checks a component with the service's present settings, against this host's own policy.
+    /// Blocks for seconds, unless the component is prepared already.
     pub(super) fn prepare(
         &self,
-        fleet: &Fleet,
         service: &ComponentService,
         digest: &Digest,
     ) -> Result<(Arc<Settings>, Arc<Revision>), DeployError> {
-        let (wasm, signature) = self.read_shared(fleet, service.id(), digest)?;
-        // While the lock is held, the settings do not change.
-        let _compiling = self.lock_compiling();
-        let settings = service.deployment().settings.clone();
-        let revision = match find_revision(fleet, service, digest) {
-            Some(revision) => revision,
-            None => self.load(service, wasm.clone().into(), "the component that the hosts serve", StopPhase::Ended)?,
+        let shared = self.read_shared(service, digest)?;
+        let find = || {
+            let settings = service.deployment().settings.clone();
+            self.prepared.find(service, digest).map(|revision| (settings, revision))
         };
-        self.state().files.keep(digest, &wasm, signature.as_ref())?;
-        Ok((settings, revision))
+        let prepared = match find() {
+            Some(found) => found,
+            None => {
+                // While the lock is held, the settings do not change.
+                let _compiling = self.lock_compiling();
+                let load = || self.load(service, shared.0.clone().into(), "a stored component", StopPhase::Ended);
+                match find() {
+                    Some(found) => found,
+                    None => (service.deployment().settings.clone(), load()?),
+                }
+            }
+        };
+        self.keep_shared(digest, &shared)?;
+        Ok(prepared)
     }
 }

@@ -26,6 +26,7 @@
 mod artifacts;
 mod audit;
 mod background;
+mod change;
 mod deployer;
 mod files;
 mod fleet;
@@ -34,6 +35,7 @@ mod fleet_change;
 mod fleet_hosts;
 mod follower;
 mod policy;
+mod prepared;
 mod record;
 mod reload;
 pub mod secrets;

@@ -22,6 +22,7 @@ use hexad_testing::wait::{SOON, within};
 use tempfile::TempDir;
 
 use super::audit::{Action, Audit};
+use super::change::{Change, Next};
 use super::fleet_change::FleetChange;
 use super::stop_phase::StopPhase;
 use super::*;
@@ -317,16 +318,18 @@ fn a_fleet_change_is_refused_if_its_expected_state_has_changed() {
     let seen = Expected { current: digest(1), canary: None };
 
     // Another host completes a swap after this one has read the record, and before it records its pending change.
-    let prepared = deployer.prepare(fleet, service(&host), &digest(0)).unwrap();
+    let (settings, revision) = deployer.prepare(service(&host), &digest(0)).unwrap();
+    deployer.prepared.keep("a", settings, revision);
     fleet.publish(&digest(2), version(2), None).unwrap();
     let record_version = fleet.update(|record| {
         let entry = record.components.get_mut("a").unwrap();
         (entry.previous, entry.digest) = (Some(entry.digest), digest(2));
         Ok(Vec::new())
     });
-    let (action, expected) = (Action::Rollback, Some(&seen));
-    let change = FleetChange { by: "mia", action, canary: None, trust: None, without: &[], expected, sent: None };
-    let refused = deployer.deploy_to_fleet(fleet, service(&host), prepared, &change).unwrap_err();
+    let (action, next, expected) = (Action::Rollback, Next::Active(digest(0)), Some(&seen));
+    let change = &Change { by: "mia", action, next, trust: None, reason: None, expected };
+    let change = FleetChange { change, without: &[], sent: None };
+    let Err(refused) = deployer.deploy_to_fleet(fleet, service(&host), digest(0), &change) else { panic!("deployed") };
     assert!(matches!(refused, DeployError::Changed(_)), "{refused}");
     let (_, record) = fleet.read().unwrap();
     assert!(record.components["a"].digest == digest(2) && record.proposal.is_none());
