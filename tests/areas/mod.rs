@@ -17,10 +17,9 @@ mod swap;
 use hexad_tests::forge;
 use hexad_tests::forge::{ADMIN, DEVELOPER, GUEST, OUTSIDER, PRIVATE, PUBLIC};
 pub use hexad_tests::http::Answer;
-use hexad_tests::http::{agent, read};
+use hexad_tests::http::{self, agent};
 use hexad_tests::operator::Operator;
 use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, up};
-use hexad_tests::wait::OF_LONG_REQUESTS;
 use serde_json::{Value, json};
 use std::path::Path;
 use ureq::http::Request;
@@ -75,12 +74,7 @@ impl Forge {
     /// Imports records of the directory, and checks that all are accepted. Returns the answer, which comes after the
     /// last record.
     pub fn import(&self, records: impl Into<Vec<u8>>) -> Answer {
-        let request =
-            Request::post(format!("{}/api/v4/import/directory", self.server.url)).header("host", "forge.test");
-        let request = request.header("authorization", format!("Bearer {BOOTSTRAP_TOKEN}")).body(records.into());
-        let request = self.agent.configure_request(request.expect("a valid request"));
-        let request = request.timeout_recv_response(Some(OF_LONG_REQUESTS)).build();
-        let answer = self.agent.run(request).and_then(read).expect("the outcome of an import");
+        let answer = self.send("POST", "/api/v4/import/directory", BOOTSTRAP_TOKEN, records);
         assert_eq!((answer.status, &answer.json()["failed"]), (200, &0.into()), "{}", answer.text());
         answer
     }
@@ -116,11 +110,11 @@ impl Forge {
             request = request.header(*name, *value);
         }
         let body = body.into();
-        let response = match body.is_empty() {
-            true => self.agent.run(request.body(()).expect("a valid request")),
-            false => self.agent.run(request.body(body).expect("a valid request")),
+        let answer = match body.is_empty() {
+            true => http::send(&self.agent, request.body(()).expect("a valid request")),
+            false => http::send(&self.agent, request.body(body).expect("a valid request")),
         };
-        response.and_then(read).unwrap_or_else(|why| panic!("{method} {url}: {why}"))
+        answer.unwrap_or_else(|why| panic!("{method} {url}: {why}"))
     }
 
     /// The same with a body of JSON.

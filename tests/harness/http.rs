@@ -1,9 +1,9 @@
 //! The common part of all HTTP clients of the tests.
 
-use crate::wait::{OF_CONNECTIONS, SOON};
+use crate::wait::{OF_CONNECTIONS, OF_LONG_REQUESTS, SOON};
 use std::io::Read as _;
 use ureq::config::ConfigBuilder;
-use ureq::http::{HeaderMap, Response};
+use ureq::http::{HeaderMap, Request, Response};
 use ureq::typestate::AgentScope;
 
 /// A whole response.
@@ -44,7 +44,16 @@ pub fn agent() -> ureq::Agent {
     config.timeout_recv_response(Some(OF_CONNECTIONS)).timeout_recv_body(Some(OF_CONNECTIONS)).build().into()
 }
 
-/// The same for a benchmark, whose answers may take any time.
+/// Sends a request to the API. The answer to an import or to a maintenance task may take long: it comes after the last
+/// record.
+pub fn send(agent: &ureq::Agent, request: Request<impl ureq::AsSendBody>) -> Result<Answer, ureq::Error> {
+    let is_long = ["/import/", "/maintenance/"].iter().any(|part| request.uri().path().contains(part));
+    let deadline = if is_long { OF_LONG_REQUESTS } else { OF_CONNECTIONS };
+    let request = agent.configure_request(request).timeout_recv_response(Some(deadline)).build();
+    agent.run(request).and_then(read)
+}
+
+/// As [`agent`], for a benchmark, whose answers may take any time.
 pub fn patient_agent() -> ureq::Agent {
     config().build().into()
 }

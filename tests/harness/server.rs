@@ -1,6 +1,6 @@
 //! The shipped program, run as a process over loopback.
 
-use crate::http::{Answer, agent, read};
+use crate::http::{self, Answer, agent, read};
 use crate::processor_time::processor_time_of;
 use crate::wait::{self, OF_CONNECTIONS, line_with};
 use crate::{compiled_code, databases};
@@ -217,7 +217,7 @@ impl Server {
         let request = Request::builder().method(method).uri(format!("{}/api/v4/{path}", self.url));
         let request = request.header("private-token", token).header("content-type", "application/json");
         let request = request.body(body.into()).expect("a valid request");
-        agent().run(request).and_then(read).unwrap_or_else(|why| panic!("{method} {path}: {why}"))
+        http::send(&agent(), request).unwrap_or_else(|why| panic!("{method} {path}: {why}"))
     }
 
     #[track_caller]

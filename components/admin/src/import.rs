@@ -1,9 +1,10 @@
 //! The import. It applies each line separately, and updates the catalog once for each batch of lines.
 
 use crate::line_error::{InvalidLine, LineError};
-use crate::record::{NamespaceOwner, PendingChanges, Record};
+use crate::record::{PendingChanges, Record};
 use directory::catalog::changes::Changes;
 use directory::catalog::intent_log::IntentLog;
+use directory::feature::Actor;
 use directory::reauthorization::AdminRequest;
 use kit::ndjson::{ImportReport, LineReader};
 use kit::store::StoreError;
@@ -38,7 +39,7 @@ pub async fn run(env: &Env, request: &AdminRequest, body: Body) -> Result<Import
         // Earlier lines must be applied first, because dependents are looked up in the catalog.
         if let Ok(record) = &record
             && batch.has_tree_lines
-            && (batch.has_owner_of(record) || may_change_dependents(env, record)?)
+            && (batch.has_subject_of(record) || may_change_dependents(env, record)?)
         {
             std::mem::take(&mut batch).apply(env, request, &mut report)?;
         }
@@ -68,22 +69,22 @@ struct Batch {
     bytes: usize,
     /// Whether a line changes groups, projects or members.
     has_tree_lines: bool,
-    /// The groups and users that the batch creates or changes.
-    owners: BTreeSet<NamespaceOwner>,
+    /// The users, groups and projects that the batch creates or changes.
+    subjects: BTreeSet<Actor>,
 }
 
 impl Batch {
     fn add(&mut self, number: u64, bytes: usize, record: Result<Record, InvalidLine>) {
         self.bytes += bytes;
         self.has_tree_lines |= record.as_ref().is_ok_and(Record::changes_tree);
-        self.owners.extend(record.as_ref().ok().and_then(Record::namespace_owner));
+        self.subjects.extend(record.as_ref().ok().and_then(Record::subject));
         self.lines.push((number, record));
     }
 
-    /// Whether the batch has the group or user of this record. The record may then move records that the batch puts
-    /// below their namespace.
-    fn has_owner_of(&self, record: &Record) -> bool {
-        record.namespace_owner().is_some_and(|owner| self.owners.contains(&owner))
+    /// Whether the batch has an earlier line about the record's user, group or project. The record may then move records
+    /// that the batch puts below their namespace, and the earlier line must be confirmed first.
+    fn has_subject_of(&self, record: &Record) -> bool {
+        record.subject().is_some_and(|subject| self.subjects.contains(&subject))
     }
 
     fn is_full(&self) -> bool {
@@ -104,18 +105,19 @@ impl Batch {
         for (number, line) in self.lines {
             let outcome = line.map_err(LineError::from).and_then(|record| {
                 let (kind, warning) = (record.kind(), record.warning());
-                record.apply(env, number, &mut pending).map(|is_written| (is_written.then_some(kind), warning))
+                record.apply(env, number, &mut pending).map(|is_written| is_written.then_some((kind, warning)))
             });
             match outcome {
-                Ok((written, warning)) => {
-                    written.into_iter().for_each(|kind| report.imported(kind));
+                Ok(None) => {}
+                Ok(Some((kind, warning))) => {
+                    report.imported(kind);
                     warning.into_iter().for_each(|warning| report.warn(number, warning));
                 }
                 Err(LineError::Store(error)) => return Err(error.into()),
                 Err(LineError::Invalid(invalid)) => report.failed(number, invalid),
             }
         }
-        pending.write(env, report)?;
+        pending.finish(env, report)?;
         Ok(intent_log.commit(env)?)
     }
 }

@@ -12,7 +12,9 @@ use crate::record::reference::DetailsFields;
 use crate::record::user::{MemberRecord, PendingMemberships, TokenRecord};
 use directory::catalog::changes::{Changes, DeletedRecords};
 use directory::dependents;
+use directory::feature::Actor;
 use directory::namespace::Details;
+use directory::path::Unconfirmed;
 use feature::{Feature, PendingGates};
 use kit::Env;
 use kit::ndjson::ImportReport;
@@ -37,17 +39,43 @@ struct RecordHead<'a> {
     deleted: bool,
 }
 
-/// Changes that are written at the end of the batch. A record that they name may follow after them.
+/// A written record whose line is reported once the record is confirmed.
+struct WrittenRecord {
+    line: u64,
+    kind: &'static str,
+    warning: Option<String>,
+    unconfirmed: Unconfirmed,
+}
+
+/// Changes that end with the batch. Records are confirmed then, because each confirmation of its own would wait for the
+/// disk. Memberships are written then, because a record that they name may follow after them.
 #[derive(Default)]
 pub struct PendingChanges {
+    records: Vec<WrittenRecord>,
     memberships: PendingMemberships,
     gates: PendingGates,
 }
 
 impl PendingChanges {
-    /// Writes the memberships and reports their lines. A record that is deleted by then gets neither role nor feature,
+    /// Adds a record that is reported later. Returns false: the line is not complete.
+    fn add(&mut self, line: u64, kind: &'static str, warning: Option<String>, unconfirmed: Unconfirmed) -> bool {
+        self.records.push(WrittenRecord { line, kind, warning, unconfirmed });
+        false
+    }
+
+    /// Confirms the records, writes the memberships, and reports their lines. A record that is deleted by then gets neither role nor feature,
     /// and the report warns about it.
-    pub fn write(self, env: &Env, report: &mut ImportReport) -> Result<(), StoreError> {
+    pub fn finish(self, env: &Env, report: &mut ImportReport) -> Result<(), StoreError> {
+        for WrittenRecord { line, kind, warning, unconfirmed } in self.records {
+            match unconfirmed.confirm(env).map_err(LineError::from) {
+                Ok(()) => {
+                    report.imported(kind);
+                    warning.into_iter().for_each(|warning| report.warn(line, warning));
+                }
+                Err(LineError::Invalid(invalid)) => report.failed(line, invalid),
+                Err(LineError::Store(error)) => return Err(error),
+            }
+        }
         let mut deleted = DeletedRecords::default();
         self.memberships.write(env, &mut deleted, report)?;
         self.gates.close_for_deleted(env, report)
@@ -69,13 +97,6 @@ pub enum Record {
 }
 
 type Deleted = bool;
-
-/// The owner of a namespace that a record may move.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum NamespaceOwner {
-    Group(u64),
-    User(u64),
-}
 
 impl Record {
     pub fn parse(line: &[u8]) -> Result<Self, InvalidLine> {
@@ -126,11 +147,12 @@ impl Record {
         }
     }
 
-    /// The group or the user that this record creates or changes.
-    pub fn namespace_owner(&self) -> Option<NamespaceOwner> {
+    /// The group, the user or the project that this record creates or changes.
+    pub fn subject(&self) -> Option<Actor> {
         match self {
-            Record::Group(group, _) => Some(NamespaceOwner::Group(group.id.get())),
-            Record::User(user, _) => Some(NamespaceOwner::User(user.id.get())),
+            Record::Group(group, _) => Some(Actor::Group(group.id.get())),
+            Record::User(user, _) => Some(Actor::User(user.id.get())),
+            Record::Project(project) => Some(Actor::Project(project.id.get())),
             _ => None,
         }
     }
@@ -164,15 +186,16 @@ impl Record {
         }
     }
 
-    /// Writes the record of a line. False for a membership, which `pending` writes and reports later.
+    /// Writes the record of a line. False for a line that `pending` completes and reports later.
     pub fn apply(self, env: &Env, line: u64, pending: &mut PendingChanges) -> Result<bool, LineError> {
+        let (kind, warning) = (self.kind(), self.warning());
         let written = match self {
-            Record::User(user, details) => user.save(env, *details),
+            Record::User(user, details) => return Ok(pending.add(line, kind, warning, user.write(env, *details)?)),
+            Record::Group(group, details) => return Ok(pending.add(line, kind, warning, group.write(env, *details)?)),
+            Record::Project(project) => return Ok(pending.add(line, kind, warning, project.write(env)?)),
             Record::DeleteUser(user) => Ok(dependents::delete_user(env, user.id.get())?),
             Record::Token(token, deleted) => token.apply(env, deleted),
-            Record::Group(group, details) => group.save(env, *details),
             Record::DeleteGroup(group) => Ok(dependents::delete_group(env, group.id.get())?),
-            Record::Project(project) => project.save(env),
             Record::DeleteProject(project) => Ok(dependents::delete_project(env, project.id.get())?),
             Record::Member(member, deleted) => {
                 return member.apply(line, deleted, &mut pending.memberships).map(|()| false);

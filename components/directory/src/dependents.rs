@@ -9,6 +9,7 @@ use crate::catalog::{self, Catalog};
 use crate::feature::{self, Actor};
 use crate::member::{self, Source};
 use crate::namespace::{self, NewGroup};
+use crate::path::Unconfirmed;
 use crate::project::{self, Incarnation};
 use crate::save_error::SaveError;
 use crate::store::{self, Existence, Key};
@@ -163,9 +164,14 @@ fn deleted(env: &Env, namespace: Option<u64>) -> Result<Option<BTreeSet<u64>>, S
 
 /// Creates or replaces a group. Moving a group moves everything below it, which the catalog must already have.
 pub fn save_group(env: &Env, new: NewGroup) -> Result<(), SaveError> {
+    write_group(env, new)?.confirm(env)
+}
+
+/// Like [`save_group`], without the confirmation.
+pub fn write_group(env: &Env, new: NewGroup) -> Result<Unconfirmed, SaveError> {
     let moves_below = new.parent_id.map_or(Ok(false), |parent_id| namespace::is_elsewhere(env, new.id, parent_id))?;
     let height = if moves_below { height(&*catalog::read(env)?, new.id) } else { 1 };
-    namespace::save_subtree(env, new, height)
+    namespace::write_subtree(env, new, height)
 }
 
 /// The levels of groups in a subtree.
@@ -176,8 +182,8 @@ fn height(catalog: &Catalog, id: u64) -> usize {
 }
 
 /// Creates or replaces a user and the personal namespace. If the namespace gets another id, its projects move with it.
-pub fn save_user(env: &Env, new: NewUser) -> Result<(), SaveError> {
-    user::save_with(env, new, |former, present| {
+pub fn write_user(env: &Env, new: NewUser) -> Result<Unconfirmed, SaveError> {
+    user::write_with(env, new, |former, present| {
         let catalog = catalog::read(env)?;
         let Some(former) = catalog.namespace(former) else { return Ok(()) };
         former.projects().try_for_each(|moved| project::relocate(env, moved.id(), former.id(), present))

@@ -2,7 +2,7 @@
 
 pub use crate::model::namespace::{Details, MAX_DEPTH, Namespace, NamespaceKind, NewGroup, Visibility};
 
-use crate::path::{self, Identifier, PathOwner};
+use crate::path::{self, Identifier, PathOwner, Unconfirmed};
 use crate::save_error::{InvalidRecord, SaveError};
 use crate::store::{self, Existence, Incarnated as _, Key, NamespaceRecord};
 use kit::Env;
@@ -126,13 +126,13 @@ pub fn is_elsewhere(env: &Env, id: u64, parent_id: u64) -> Result<bool, StoreErr
     Ok(record.is_some_and(|record| record.parent_id != Some(parent_id)))
 }
 
-/// Creates or replaces a group with `height` levels of groups, including itself ([`crate::dependents::save_group`]). If
+/// Creates or replaces a group with `height` levels of groups, including itself ([`crate::dependents::write_group`]). If
 /// it is renamed or moved, everything below it moves, because groups and projects name their parents by id.
-pub(crate) fn save_subtree(env: &Env, new: NewGroup, height: usize) -> Result<(), SaveError> {
+pub(crate) fn write_subtree(env: &Env, new: NewGroup, height: usize) -> Result<Unconfirmed, SaveError> {
     let (id, parent_id) = (new.id, new.parent_id);
-    let check = || parent_id.map_or(Ok(()), |parent_id| check_parent(env, id, parent_id, height));
-    check()?;
-    save_checked(env, id, NamespaceRecord::group(new), None, check)
+    let check = move |env: &Env| parent_id.map_or(Ok(()), |parent_id| check_parent(env, id, parent_id, height));
+    check(env)?;
+    write_checked(env, id, NamespaceRecord::group(new), None, check)
 }
 
 /// Refuses a parent if a group with `height` levels must not be directly below it. 1 read for each level above.
@@ -159,19 +159,19 @@ fn check_parent(env: &Env, id: u64, parent_id: u64, height: usize) -> Result<(),
 
 /// Makes `new` the namespace at its path, unless its id belongs to a namespace of another kind or to another user. It
 /// may take the path from the namespace `former`.
-pub(crate) fn save(env: &Env, id: u64, new: NamespaceRecord, former: Option<u64>) -> Result<(), SaveError> {
-    save_checked(env, id, new, former, || Ok(()))
+pub(crate) fn write(env: &Env, id: u64, new: NamespaceRecord, former: Option<u64>) -> Result<Unconfirmed, SaveError> {
+    write_checked(env, id, new, former, |_| Ok(()))
 }
 
-/// Like [`save`]. `check` runs again after the write, and if it refuses the record, the write is undone. So if two
+/// Like [`write`]. `check` runs at the confirmation, and if it refuses the record, the write is undone. So if two
 /// writers move groups below each other, the later writer sees both.
-fn save_checked(
+fn write_checked(
     env: &Env,
     id: u64,
     new: NamespaceRecord,
     former: Option<u64>,
-    check: impl Fn() -> Result<(), SaveError>,
-) -> Result<(), SaveError> {
+    check: impl Fn(&Env) -> Result<(), SaveError> + 'static,
+) -> Result<Unconfirmed, SaveError> {
     let key = Key::Namespace(id);
     let is_foreign =
         |current: Option<&NamespaceRecord>| current.is_some_and(|current| current.owner_id != new.owner_id);
@@ -185,14 +185,17 @@ fn save_checked(
         true => Err(InvalidRecord::NamespaceIdTaken(id).into()),
         false => Ok(new.clone().of(incarnation)),
     })?;
-    // Two existing groups can be moved below each other. The writer of a move below a new group sees the new record.
-    if put.former().is_some_and(|former| former.parent_id != new.parent_id) {
-        store::read_barrier(env, &key)?;
-    }
-    let checked = if put.is_change() { check() } else { Ok(()) };
-    checked
-        .and_then(|()| path::confirm(env, new.parent_id, &new.path, owner, put.incarnation()))
-        .map_err(|error| put.undo(env, &key, error))
+    Ok(Unconfirmed::new(move |env| {
+        let key = Key::Namespace(id);
+        // Two existing groups can be moved below each other. The writer of a move below a new group sees the new record.
+        if put.former().is_some_and(|former| former.parent_id != new.parent_id) {
+            store::read_barrier(env, &key)?;
+        }
+        let checked = if put.is_change() { check(env) } else { Ok(()) };
+        checked
+            .and_then(|()| path::confirm(env, new.parent_id, &new.path, owner, put.incarnation()))
+            .map_err(|error| put.undo(env, &key, error))
+    }))
 }
 
 /// Makes the path of a personal namespace lead to the user's next personal namespace, which has another path.

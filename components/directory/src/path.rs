@@ -142,6 +142,22 @@ pub(crate) fn remove_ownerless(
     Ok(is_removed)
 }
 
+/// A written record that has claimed a path and not confirmed it yet. A confirmation waits until the record is durable.
+/// A writer that confirms several records after all of them are written waits once.
+#[must_use = "the record stays incomplete until it is confirmed"]
+pub struct Unconfirmed(Box<dyn FnOnce(&Env) -> Result<(), SaveError>>);
+
+impl Unconfirmed {
+    pub(crate) fn new(confirm: impl FnOnce(&Env) -> Result<(), SaveError> + 'static) -> Self {
+        Unconfirmed(Box::new(confirm))
+    }
+
+    /// Completes the record, or undoes it if another writer has taken its path or its parent meanwhile.
+    pub fn confirm(self, env: &Env) -> Result<(), SaveError> {
+        (self.0)(env)
+    }
+}
+
 /// Confirms a [`claim`] with this `incarnation`, after the owner's record is written. Refused if another writer has
 /// taken the path. 1 read, if nothing happened in between.
 pub(crate) fn confirm(

@@ -8,7 +8,7 @@ pub use crate::store::Existence;
 
 use crate::model::membership::Source;
 use crate::model::user::User;
-use crate::path::{self, Identifier, PathOwner};
+use crate::path::{self, Identifier, PathOwner, Unconfirmed};
 use crate::save_error::{InvalidRecord, SaveError};
 use crate::store::{self, Incarnated as _, Key, ProjectRecord};
 use crate::{namespace, seal};
@@ -71,13 +71,18 @@ fn by_path(env: &Env, path: &str) -> Result<ProjectLookup, StoreError> {
 
 /// Creates or replaces a project. After a change of its path, its old path leads to it until another record claims that
 /// path.
-pub fn save(env: &Env, mut new: NewProject) -> Result<(), SaveError> {
+pub fn save(env: &Env, new: NewProject) -> Result<(), SaveError> {
+    write(env, new)?.confirm(env)
+}
+
+/// Like [`save`], without the confirmation.
+pub fn write(env: &Env, mut new: NewProject) -> Result<Unconfirmed, SaveError> {
     let (id, namespace_id, segment) = (new.id, new.namespace_id, new.path.clone());
-    let check = || match namespace::by_id(env, namespace_id)? {
+    let check = move |env: &Env| match namespace::by_id(env, namespace_id)? {
         Some(_) => Ok(()),
         None => Err(SaveError::from(InvalidRecord::UnknownNamespace(namespace_id))),
     };
-    check()?;
+    check(env)?;
     path::claim(env, Some(namespace_id), &segment, PathOwner::Project(id), None)?;
     let sealed = |key: String| seal::seal(env, &analytics_key_context(id), &key);
     new.analytics.key = new.analytics.key.map(sealed).transpose()?;
@@ -88,10 +93,12 @@ pub fn save(env: &Env, mut new: NewProject) -> Result<(), SaveError> {
     let put = store::put(env, &key, |before, incarnation| Ok(record.clone().of(incarnation, before)))?;
     // The namespace may have been deleted since the check. A later deletion finds the project
     // ([`crate::catalog::intent_log::IntentLog::commit`]).
-    let checked = if put.is_change() { check() } else { Ok(()) };
-    checked
-        .and_then(|()| path::confirm(env, Some(namespace_id), &segment, PathOwner::Project(id), put.incarnation()))
-        .map_err(|error| put.undo(env, &key, error))
+    Ok(Unconfirmed::new(move |env| {
+        let checked = if put.is_change() { check(env) } else { Ok(()) };
+        checked
+            .and_then(|()| path::confirm(env, Some(namespace_id), &segment, PathOwner::Project(id), put.incarnation()))
+            .map_err(|error| put.undo(env, &Key::Project(id), error))
+    }))
 }
 
 /// The incarnations of the projects and groups whose jobs are accepted, except first incarnations. 1 read for each.

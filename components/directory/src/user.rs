@@ -4,7 +4,7 @@ pub use crate::model::user::{NewUser, User, UserKey, UserState};
 
 use crate::model::incarnation::Incarnation;
 use crate::namespace::{self, NamespaceKind};
-use crate::path::Identifier;
+use crate::path::{Identifier, Unconfirmed};
 use crate::record_cache::Derived;
 use crate::save_error::SaveError;
 use crate::store::{self, Existence, Incarnated, Key, MembershipsRecord, NamespaceRecord};
@@ -84,27 +84,27 @@ pub fn find(env: &Env, id_or_username: &str) -> Result<Option<User>, StoreError>
 
 /// Creates or replaces a user and their personal namespace.
 pub fn save(env: &Env, new: NewUser) -> Result<(), SaveError> {
-    save_with(env, new, |_, _| Ok(()))
+    write_with(env, new, |_, _| Ok(()))?.confirm(env)
 }
 
-/// Like [`save`]. If the personal namespace gets another id, `relocate` moves its projects to the new namespace before
-/// the old one is deleted.
-pub(crate) fn save_with(
+/// Like [`save`], without the confirmation. If the personal namespace gets another id, `relocate` moves its projects to
+/// the new namespace before the old one is deleted.
+pub(crate) fn write_with(
     env: &Env,
     new: NewUser,
     relocate: impl FnOnce(u64, u64) -> Result<(), SaveError>,
-) -> Result<(), SaveError> {
+) -> Result<Unconfirmed, SaveError> {
     let known = by_id(env, new.id)?.map(|user| user.namespace_id);
     let namespace_id = new.namespace_id.or(known).unwrap_or_else(|| default_namespace(new.id));
     let former = known.filter(|known| *known != namespace_id);
     let namespace = NamespaceRecord::personal(new.id, &new.username, &new.name, new.details);
-    namespace::save(env, namespace_id, namespace, former)?;
+    let mut personal = Some(namespace::write(env, namespace_id, namespace, former)?);
     if let Some(former) = former {
+        personal.take().map_or(Ok(()), |personal| personal.confirm(env))?;
         namespace::take_former_path(env, former, namespace_id)?;
         relocate(former, namespace_id)?;
         namespace::delete_personal(env, former, new.id)?;
     }
-    let key = Key::User(new.id);
     let user = |incarnation| User {
         id: new.id,
         incarnation,
@@ -117,7 +117,11 @@ pub(crate) fn save_with(
         bot: new.bot,
         namespace_id,
     };
-    store::put(env, &key, |_, incarnation| Ok(user(incarnation))).map(drop)
+    let put = store::put(env, &Key::User(new.id), |_, incarnation| Ok(user(incarnation)))?;
+    Ok(Unconfirmed::new(move |env| {
+        let confirmed = personal.map_or(Ok(()), |personal| personal.confirm(env));
+        confirmed.map_err(|error| put.undo(env, &Key::User(new.id), error))
+    }))
 }
 
 /// The personal namespace of a user without a recorded namespace id.

@@ -1,8 +1,7 @@
 //! Counting: queries each segment separately and adds up the counts.
 
 use crate::facet::{
-    Facet, ITERATION_DATES_KIND, IterationDates, MILESTONE_DATES_KIND, MilestoneDates, MilestoneOwner, ProjectKey,
-    json_value,
+    Facet, ITERATION_DATES_KIND, IterationDates, MILESTONE_DATES_KIND, MilestoneDates, MilestoneOwner, json_value,
 };
 use crate::filter::Filter;
 use crate::manifest::SegmentInfo;
@@ -11,7 +10,7 @@ use crate::query_cost::{LOOKUP_COST, QueryCost, SearchError};
 use crate::segment::{Field, Segment, TableName, phrase_search, time_index};
 use crate::set;
 use crate::store::IndexStore;
-use crate::visibility::{self, AuthorizedCount, Target, documents_with_facet};
+use crate::visibility::{self, AuthorizedCount, documents_with_facet};
 use kit::store::StoreError;
 use roaring::RoaringBitmap;
 use serde::de::DeserializeOwned;
@@ -110,18 +109,6 @@ fn matching_documents(
             let is_created = matches!(filter, Filter::Created(_));
             let table = if is_created { TableName::Created } else { TableName::Updated };
             sets.push(Rc::new(documents_in_range(store, segment, table, range)?));
-        }
-    }
-    match authorized.target {
-        Target::Instance => {}
-        Target::Group(id) => {
-            let documents = visibility::documents_of_group(store, segment, &authorized.catalog, id, cost);
-            sets.push(documents.map_err(|error| CountError::of(error, CostExceeded::Projects))?);
-        }
-        Target::Project(id) => {
-            let incarnation = authorized.catalog.project(id).and_then(|project| project.issues_incarnation());
-            let key = ProjectKey { id, incarnation }.facet().key();
-            sets.push(documents_with_facet(store, segment, &key)?);
         }
     }
     sets.sort_by_key(|set| set.len());

@@ -1,5 +1,4 @@
-//! The documents of a segment that a caller may see, and the documents of a group. The key of a cached result contains
-//! the ids of all inputs.
+//! The documents of a segment that a caller may see. The key of a cached result contains the ids of all inputs.
 //!
 //! Decides whose issues a caller may count. The decision is made once, before the index is read, and carried on as an
 //! [`AuthorizedCount`].
@@ -14,7 +13,7 @@ use crate::store::{IndexStore, SEARCH_RATE_KEYS};
 use crate::text::Analyzer;
 use directory::access::{self, Role};
 use directory::caller::Caller;
-use directory::catalog::{AccessSnapshot, Catalog};
+use directory::catalog::{AccessSnapshot, Catalog, ProjectView};
 use directory::namespace;
 use directory::project::{self, Project, ProjectLookup};
 use directory::user::UserKey;
@@ -23,16 +22,15 @@ use kit::store::StoreError;
 use kit::{Env, Error};
 use roaring::RoaringBitmap;
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::rc::Rc;
 
-/// The documents without tombstone that the caller may see. They belong to projects whose issues the caller may read,
-/// with two restrictions:
+/// The documents of the target without tombstone that the caller may see. They belong to projects whose issues the
+/// caller may read, with two restrictions:
 ///
 /// - Only the author, the assignees and planners of the project see a confidential issue.
 /// - Only administrators see an issue of a banned author.
 ///
-/// Reads all projects of the segment once for each segment, user and catalog revision.
+/// Decides about each project of the target once for each segment, user and catalog revision.
 pub fn visible_documents(
     store: &IndexStore,
     segment: &Segment,
@@ -40,19 +38,17 @@ pub fn visible_documents(
     authorized: &AuthorizedCount,
     cost: &QueryCost,
 ) -> Result<Rc<RoaringBitmap>, SearchError> {
-    let AuthorizedCount { user, catalog, snapshot, .. } = authorized;
+    let AuthorizedCount { user, target, catalog, snapshot } = authorized;
     let until = snapshot.valid_until().map_or(0, |end| end.millis());
     let revision = catalog.revision();
     let (user_id, incarnation) = (user.id, &user.incarnation);
     let superseded = tombstones.map_or("", |tombstones| &tombstones.id);
-    let key = format!("visible {} {superseded} {user_id}{incarnation} {revision} {until}", segment.id);
+    let key = format!("visible {} {superseded} {user_id}{incarnation} {target:?} {revision} {until}", segment.id);
     store.cache.get_or_compute(key.as_bytes(), cost, || {
         let mut readable = Bitset::new(segment.document_count());
         let mut planned = Bitset::new(segment.document_count());
-        for_each_project(segment, cost, |key, documents| {
-            let Some(project) = catalog.project(key.id) else { return Some(()) };
-            let is_deleted = project.issues_incarnation() != key.incarnation;
-            if is_deleted || !snapshot.may_read_issues(project) {
+        for_each_project(segment, *target, catalog, cost, |project, documents| {
+            if !snapshot.may_read_issues(project) {
                 return Some(());
             }
             readable.union_encoded(documents)?;
@@ -60,12 +56,13 @@ pub fn visible_documents(
         })?;
         let mut visible = readable.to_bitmap();
         if !snapshot.is_admin() {
-            let mut hidden = (*documents_with_facet(store, segment, &Facet::Confidential.key())?).clone();
+            // The intersections cost as much as the target has documents, however many the segment has.
+            let mut hidden = &visible & &*documents_with_facet(store, segment, &Facet::Confidential.key())?;
             hidden -= planned.to_bitmap();
             hidden -= &*documents_with_facet(store, segment, &FacetUser::from(user).author().key())?;
             hidden -= &*documents_with_facet(store, segment, &FacetUser::from(user).assignee().key())?;
-            hidden |= &*documents_with_facet(store, segment, &Facet::Hidden.key())?;
-            hidden |= &*documents_of_banned_authors(store, segment, catalog, cost)?;
+            hidden |= &visible & &*documents_with_facet(store, segment, &Facet::Hidden.key())?;
+            hidden |= &visible & &*documents_of_banned_authors(store, segment, catalog, cost)?;
             visible -= hidden;
         }
         if let Some(tombstones) = tombstones {
@@ -107,36 +104,46 @@ fn documents_of_banned_authors(
     })
 }
 
-/// The documents of the projects of a group and of everything below it.
-pub fn documents_of_group(
-    store: &IndexStore,
+/// Calls `each` for every present project of the target, with its encoded documents in the segment. `each` returns
+/// `None` if these are damaged.
+fn for_each_project<'a>(
     segment: &Segment,
-    catalog: &Catalog,
-    group: u64,
+    target: Target,
+    catalog: &'a Catalog,
     cost: &QueryCost,
-) -> Result<Rc<RoaringBitmap>, SearchError> {
-    let key = format!("group {} {group} {}", segment.id, catalog.revision());
-    store.cache.get_or_compute(key.as_bytes(), cost, || {
-        let mut found = Bitset::new(segment.document_count());
-        if let Some(group) = catalog.namespace(group) {
-            let projects: HashSet<u64> = group.projects_below().map(|project| project.id()).collect();
-            for_each_project(segment, cost, |key, documents| {
-                if projects.contains(&key.id) { found.union_encoded(documents) } else { Some(()) }
-            })?;
-        }
-        Ok(found.to_bitmap())
-    })
-}
-
-/// Calls `each` for every project of the segment, with its encoded documents. `each` returns `None` if these are
-/// damaged.
-fn for_each_project(
-    segment: &Segment,
-    cost: &QueryCost,
-    mut each: impl FnMut(ProjectKey, &[u8]) -> Option<()>,
+    mut each: impl FnMut(ProjectView<'a>, &[u8]) -> Option<()>,
 ) -> Result<(), SearchError> {
-    for kind in [PROJECT_KIND, REUSED_ID_PROJECT_KIND] {
-        for_each_facet(segment, kind, cost, |key, documents| each(ProjectKey::parse(key)?, documents))?;
+    let projects: Vec<ProjectView> = match target {
+        Target::Instance => {
+            for kind in [PROJECT_KIND, REUSED_ID_PROJECT_KIND] {
+                for_each_facet(segment, kind, cost, |key, documents| {
+                    let key = ProjectKey::parse(key)?;
+                    let project = catalog.project(key.id);
+                    match project.filter(|project| project.issues_incarnation() == key.incarnation) {
+                        Some(project) => each(project, documents),
+                        None => Some(()),
+                    }
+                })?;
+            }
+            return Ok(());
+        }
+        Target::Group(id) => catalog.namespace(id).into_iter().flat_map(|group| group.projects_below()).collect(),
+        Target::Project(id) => catalog.project(id).into_iter().collect(),
+    };
+    let key = |project: &ProjectView| {
+        let key = ProjectKey { id: project.id(), incarnation: project.issues_incarnation() }.facet().key();
+        stored_key(segment, &key).into_owned()
+    };
+    let mut keys: Vec<_> = projects.into_iter().map(|project| (key(&project), project)).collect();
+    keys.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    let Some((first, _)) = keys.first() else { return Ok(()) };
+    let mut cursor = segment.table(TableName::Facets).cursor_from(first)?;
+    for (key, project) in keys {
+        let documents = cursor.seek(&key)?.unwrap_or_default();
+        cost.add(PROJECT_COST + documents.len() as u64)?;
+        if !documents.is_empty() {
+            each(project, &documents).ok_or_else(|| segment.corrupt(TableName::Facets))?;
+        }
     }
     Ok(())
 }

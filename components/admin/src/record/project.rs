@@ -6,6 +6,7 @@ use crate::settings;
 use directory::access::Role;
 use directory::member::Share;
 use directory::namespace::{self, Details, NewGroup, Visibility};
+use directory::path::Unconfirmed;
 use directory::project::{self, Analytics, FeatureAccess, NewProject};
 use directory::{dependents, service_url};
 use kit::Env;
@@ -117,7 +118,7 @@ impl Project {
         (!warnings.is_empty()).then(|| warnings.join("; "))
     }
 
-    pub fn save(self, env: &Env) -> Result<(), LineError> {
+    pub fn write(self, env: &Env) -> Result<Unconfirmed, LineError> {
         let named = NamedPath {
             path: self.path.as_deref(),
             full_path: self.path_with_namespace.as_deref(),
@@ -163,7 +164,7 @@ impl Project {
             },
             pages_unique_domain: self.pages_unique_domain.filter(|domain| !domain.is_empty()),
         };
-        Ok(project::save(env, new)?)
+        Ok(project::write(env, new)?)
     }
 }
 
@@ -203,7 +204,7 @@ impl Group {
         namespace::is_elsewhere(env, self.id.get(), parent_id)
     }
 
-    pub fn save(self, env: &Env, details: Details) -> Result<(), LineError> {
+    pub fn write(self, env: &Env, details: Details) -> Result<Unconfirmed, LineError> {
         let path = self.named_path().last()?.ok_or(InvalidLine::Fields("path or full_path is missing"))?.to_owned();
         let parent_id = self.named_path().namespace_id(env)?;
         let new = NewGroup {
@@ -215,6 +216,6 @@ impl Group {
             shares: self.shared_with_groups.into_iter().map(Share::from).collect(),
             details,
         };
-        Ok(dependents::save_group(env, new)?)
+        Ok(dependents::write_group(env, new)?)
     }
 }

@@ -7,6 +7,7 @@ use directory::access::Role;
 use directory::catalog::changes::DeletedRecords;
 use directory::member::{self, Membership, MembershipChanges, Source};
 use directory::namespace::Details;
+use directory::path::Unconfirmed;
 use directory::token::{self, Fingerprint, Subject, Token};
 use directory::user::{self, NewUser, UserState};
 use directory::{catalog, dependents};
@@ -45,7 +46,7 @@ impl User {
         Ok(user::by_id(env, self.id.get())?.is_some_and(|known| known.namespace_id != namespace_id.get()))
     }
 
-    pub fn save(self, env: &Env, details: Details) -> Result<(), LineError> {
+    pub fn write(self, env: &Env, details: Details) -> Result<Unconfirmed, LineError> {
         let new = NewUser {
             id: self.id.get(),
             name: self.name.unwrap_or_else(|| self.username.clone()),
@@ -58,7 +59,7 @@ impl User {
             namespace_id: self.namespace_id.map(NonZeroU64::get),
             details,
         };
-        Ok(dependents::save_user(env, new)?)
+        Ok(dependents::write_user(env, new)?)
     }
 }
 

@@ -33,6 +33,10 @@ fn role(env: &Env, user_id: u64, source: Source) -> Role {
     member::of_user(env, user_id).unwrap().role(source, env.now)
 }
 
+fn save_user(env: &Env, new: NewUser) -> Result<(), SaveError> {
+    write_user(env, new)?.confirm(env)
+}
+
 #[test]
 fn another_project_with_the_id_has_nothing_of_a_deleted_one() {
     let env = listed();

@@ -6,7 +6,7 @@ use directory::member::Source;
 use directory::namespace::Visibility;
 use kit::Timestamp;
 use kit::store::Store;
-use kit::testing::{Behaviour, LostReplyStore, Simulation};
+use kit::testing::{Behaviour, LostReplyStore, Simulation, WatchedStore};
 
 #[test]
 fn an_import_fills_an_empty_store() {
@@ -301,4 +301,59 @@ fn a_token_that_is_not_active_is_imported_revoked() {
         let found = token::find(&env, &Fingerprint::of(b"glpat-active")).unwrap();
         assert_eq!(found.is_some_and(|token| !token.revoked), status == 200, "{fields}");
     }
+}
+
+/// A store that answers reads from committed values waits for the disk when a request reads what it has written since
+/// its last wait, and makes all earlier writes durable then.
+#[test]
+fn a_batch_of_new_records_waits_for_the_disk_a_few_times_however_many_they_are() {
+    let waits = |records: u64| {
+        let unsettled = std::cell::RefCell::new(std::collections::HashSet::new());
+        let count = std::rc::Rc::new(std::cell::Cell::new(0));
+        let counted = count.clone();
+        let watch = move |operation: &str, key: &str| {
+            let mut unsettled = unsettled.borrow_mut();
+            match operation {
+                "get" | "exists" | "compare" if unsettled.contains(key) => {
+                    unsettled.clear();
+                    counted.set(counted.get() + 1);
+                }
+                "get" | "exists" | "compare" | "list" => {}
+                _ => drop(unsettled.insert(key.to_owned())),
+            }
+        };
+        let mut env = empty();
+        env.store = std::rc::Rc::new(WatchedStore::over(MemoryStore::default(), watch));
+        let group = |id| format!(r#"{{"kind":"group","id":{id},"path":"g{id}"}}"#);
+        let project = |id| format!(r#"{{"kind":"project","id":{id},"path":"p","namespace_id":{id}}}"#);
+        let user = |id| format!(r#"{{"kind":"user","id":{id},"username":"u{id}"}}"#);
+        let ids = 1..=records;
+        let lines: Vec<String> = ids.clone().map(group).chain(ids.clone().map(project)).chain(ids.map(user)).collect();
+        let report = send_lines(&env, lines.join("\n")).1;
+        assert_eq!(report["imported"], json!({"group": records, "project": records, "user": records}), "{report}");
+        count.get()
+    };
+    assert_eq!(waits(500), waits(5));
+    assert!(waits(5) < 10, "{} waits", waits(5));
+}
+
+#[test]
+fn a_record_that_comes_twice_in_an_import_has_the_values_of_its_last_line() {
+    let env = empty();
+    let lines = [
+        r#"{"kind":"group","id":1,"path":"one"}"#,
+        r#"{"kind":"group","id":1,"path":"two"}"#,
+        r#"{"kind":"group","id":2,"path":"one"}"#,
+        r#"{"kind":"project","id":7,"path":"a","namespace_id":1}"#,
+        r#"{"kind":"project","id":7,"path":"b","namespace_id":1}"#,
+        r#"{"kind":"project","id":8,"path":"a","namespace_id":1}"#,
+        r#"{"kind":"group","id":3,"path":"one"}"#,
+    ];
+    let report = send_lines(&env, lines.join("\n")).1;
+    assert_eq!((&report["imported"], &report["failed"]), (&json!({"group": 3, "project": 3}), &json!(1)), "{report}");
+    assert_eq!(report["errors"], json!([{"line": 7, "error": "path `one` is taken by namespace 2"}]));
+    let path = |id| namespace::by_id(&env, id).unwrap().map(|found| found.full_path());
+    assert_eq!([1, 2, 3].map(path), [Some("two".into()), Some("one".into()), None]);
+    let project = |id| project::by_id(&env, id).unwrap().unwrap().full_path();
+    assert_eq!([7, 8].map(project), ["two/b", "two/a"]);
 }
