@@ -61,7 +61,13 @@ struct Stamped<'a> {
     line: &'a AuditEntry<'a>,
 }
 
-impl AuditEntry<'_> {
+impl<'a> AuditEntry<'a> {
+    /// A completed action on the manifest as a whole.
+    pub fn done(by: &'a str, action: Action) -> Self {
+        let (component, digest, previous, trust, reason) = (None, None, None, None, None);
+        Self { by, action, component, digest, previous, outcome: AuditOutcome::Done, trust, reason }
+    }
+
     /// The line of the log, with the present time.
     pub fn to_json(&self) -> String {
         let by = bounded(self.by);
@@ -222,9 +228,7 @@ mod tests {
     }
 
     fn reload(by: &str) -> AuditEntry<'_> {
-        let (action, outcome) = (Action::Reload, AuditOutcome::Done);
-        let (component, digest, previous, trust, reason) = (None, None, None, None, None);
-        AuditEntry { by, action, component, digest, previous, outcome, trust, reason }
+        AuditEntry::done(by, Action::Reload)
     }
 
     fn actors(audit: &Audit) -> Vec<String> {

@@ -36,11 +36,8 @@ pub enum Next<'a> {
     TrialEnded,
 }
 
-/// A change that was made: the entry after it, and the version of the record if several hosts share one.
-pub struct Committed {
-    pub entry: ServingEntry,
-    record_version: Option<i64>,
-}
+/// The entry after a change, and the version of the record if several hosts share one.
+type Committed = (ServingEntry, Option<i64>);
 
 impl Change<'_> {
     /// Changes the entry of a component. Returns the line for the audit log.
@@ -82,7 +79,7 @@ impl Deployer {
     }
 
     /// Makes a change for which every host is prepared, in one step.
-    pub(super) fn commit(&self, service: &ComponentService, change: &Change<'_>) -> Result<Committed, DeployError> {
+    fn commit(&self, service: &ComponentService, change: &Change<'_>) -> Result<Committed, DeployError> {
         let Some(fleet) = &self.fleet else { return self.commit_alone(service, change) };
         let mut changed = None;
         let record_version = fleet.update(|record| {
@@ -93,7 +90,7 @@ impl Deployer {
             Ok(vec![line])
         })?;
         let entry = changed.unwrap_or_else(|| ServingEntry::of(service));
-        Ok(Committed { entry, record_version: Some(record_version) })
+        Ok((entry, Some(record_version)))
     }
 
     /// Makes a change on a host that shares its store with no other.
@@ -117,7 +114,7 @@ impl Deployer {
         };
         let applied = self.apply_entry(&mut state.files, service, &entry).and_then(replaced);
         match (applied, promoted) {
-            (Ok(()), _) => Ok(Committed { entry, record_version: None }),
+            (Ok(()), _) => Ok((entry, None)),
             (Err(source), Some(canary)) => {
                 // Otherwise the trial would never end.
                 service.end_trial(&canary.revision.digest);
@@ -134,7 +131,7 @@ impl Deployer {
         service: &ComponentService,
         change: &Change<'_>,
     ) -> Result<ServingEntry, DeployError> {
-        let Committed { entry, record_version } = self.commit(service, change)?;
+        let (entry, record_version) = self.commit(service, change)?;
         if let (Some(fleet), Some(record_version)) = (&self.fleet, record_version) {
             finish(fleet, record_version, &[])?;
         }

@@ -18,8 +18,8 @@ use hexad_support::bounded_file::read_component;
 use hexad_support::digest::Digest;
 
 use super::audit::{Action, AuditEntry, AuditOutcome, AuditRecord};
-use super::files::{Deployments, completed, io_error};
 use super::change::{Change, Next, ended};
+use super::files::{Deployments, completed, io_error};
 use super::fleet::{Fleet, FleetHost, ServingEntry, check_left_out};
 use super::fleet_change::FleetChange;
 use super::policy::Signature;
@@ -195,7 +195,7 @@ impl Deployer {
             None => {
                 let committed = self.commit_alone(service, change);
                 self.prepared.remove(service.id(), &digest);
-                Ok(committed?.entry)
+                Ok(committed?.0)
             }
         }
     }
@@ -345,19 +345,9 @@ impl Deployer {
             _ => AuditOutcome::Refused,
         };
         tracing::warn!(component, by, reason, ?outcome, "not deployed");
-        let line = AuditEntry {
-            by,
-            action,
-            component: Some(component),
-            digest,
-            previous: None,
-            outcome,
-            trust: None,
-            reason: Some(&reason),
-        };
-        if let Err(error) = self.state().files.audit.append(&line) {
-            tracing::error!(%error, "the audit log cannot be written");
-        }
+        let (component, reason) = (Some(component), Some(&*reason));
+        let line = AuditEntry { component, digest, outcome, reason, ..AuditEntry::done(by, action) };
+        self.state().files.log_refused(&line);
         if let Some(fleet) = &self.fleet
             && let Err(error) = fleet.store.audit(&fleet.name, &line.to_json())
         {

@@ -140,9 +140,7 @@ impl Deployments {
         }
         let reason = untrusted.to_string();
         let line = AuditEntry { outcome: AuditOutcome::Refused, ..completed(HOST, Action::Start, id, *digest, None) };
-        if let Err(error) = self.audit.append(&AuditEntry { reason: Some(&reason), ..line }) {
-            tracing::error!(%error, "the audit log cannot be written");
-        }
+        self.log_refused(&AuditEntry { reason: Some(&reason), ..line });
         Err(refusal(Box::new(untrusted)))
     }
 
@@ -308,6 +306,13 @@ impl Deployments {
         self.audit.append(line).map_err(io_error("the audit log"))
     }
 
+    /// Writes the line of an attempt that changed nothing.
+    pub(super) fn log_refused(&mut self, line: &AuditEntry<'_>) {
+        if let Err(error) = self.audit.append(line) {
+            tracing::error!(%error, "the audit log cannot be written");
+        }
+    }
+
     /// Sets each service's rollback target, as recorded before the host started. Hosts that share a store take it from
     /// their shared record.
     pub(super) fn set_rollback_targets(&self, services: &[ComponentService]) {
@@ -354,16 +359,7 @@ pub(super) fn completed<'a>(
     digest: Digest,
     previous: Option<Digest>,
 ) -> AuditEntry<'a> {
-    AuditEntry {
-        by,
-        action,
-        component: Some(component),
-        digest: Some(digest),
-        previous,
-        outcome: AuditOutcome::Done,
-        trust: None,
-        reason: None,
-    }
+    AuditEntry { component: Some(component), digest: Some(digest), previous, ..AuditEntry::done(by, action) }
 }
 
 pub(super) fn io_error(subject: &'static str) -> impl FnOnce(io::Error) -> DeployError {

@@ -17,11 +17,11 @@ use hexad_support::digest::Digest;
 use hexad_support::random;
 use serde::{Deserialize, Serialize};
 
-use super::{DeployError, HOST};
 use super::audit::Action;
 use super::deployer::Expected;
 use super::policy::Signature;
 use super::stop_phase::StopPhases;
+use super::{DeployError, HOST};
 
 /// When a host has not reported for so long, the others do not wait for it. It reads the record before it serves again.
 pub const LIVE: Duration = Duration::from_secs(10);
@@ -175,7 +175,7 @@ impl ServingEntry {
         Self { digest, previous, canary, by: HOST.to_owned(), action: Action::Start, reason: None }
     }
 
-    /// What this host serves.
+    /// The present entry of a host that shares its store with no other.
     pub fn of(service: &ComponentService) -> Self {
         let deployment = service.deployment();
         let canary = deployment.canary.as_ref();
@@ -242,7 +242,8 @@ fn without_earlier_processes(mut hosts: Vec<FleetHost>) -> Vec<FleetHost> {
     hosts
 }
 
-fn new_id() -> Result<String, DeployError> {
+/// A random text.
+pub fn new_id() -> Result<String, DeployError> {
     random::token(8).map_err(|source| DeployError::Io { subject: "the system's randomness", source })
 }
 
@@ -279,10 +280,6 @@ impl Fleet {
             report_changed: Condvar::new(),
             hosts: Mutex::default(),
         })
-    }
-
-    pub fn new_id(&self) -> Result<String, DeployError> {
-        new_id()
     }
 
     /// Gives a component to all hosts.
@@ -366,7 +363,7 @@ impl Fleet {
         &self,
         mut change: impl FnMut(&mut ServingRecord) -> Result<Vec<String>, DeployError>,
     ) -> Result<i64, DeployError> {
-        let id = self.new_id()?;
+        let id = new_id()?;
         let mut unknown = Unknown::default();
         loop {
             let read = match &unknown.pending {

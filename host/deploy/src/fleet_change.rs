@@ -9,7 +9,7 @@ use hexad_support::digest::Digest;
 
 use super::audit::AuditEntry;
 use super::change::Change;
-use super::fleet::{Fleet, FleetHost, PendingChange, ServingEntry};
+use super::fleet::{Fleet, FleetHost, PendingChange, ServingEntry, new_id};
 use super::policy::Signature;
 use super::stop_phase::StopPhase;
 use super::{DeployError, Deployer};
@@ -43,7 +43,7 @@ impl Deployer {
         for digest in [current, digest] {
             self.publish_stored(fleet, &digest)?;
         }
-        let id = fleet.new_id()?;
+        let id = new_id()?;
         // The other hosts must know this host before they read its pending change.
         let hosts = fleet.exchange_reports()?;
         fleet.check_known(without, &hosts)?;

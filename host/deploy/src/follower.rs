@@ -268,7 +268,6 @@ impl FollowerState {
             Err(error) => tracing::error!(%error, "no thread can be started to end the trial of a canary"),
         }
     }
-
 }
 
 fn key((component, digest): &Wanted) -> (String, String) {
@@ -293,8 +292,9 @@ impl Deployer {
         service: &ComponentService,
         entry: &ServingEntry,
     ) -> Result<Option<Digest>, DeployError> {
-        if service.current().digest != entry.digest {
-            let Some(revision) = self.prepared.find(service, &entry.digest) else { return Ok(Some(entry.digest)) };
+        let Some(revision) = self.prepared.find(service, &entry.digest) else { return Ok(Some(entry.digest)) };
+        // A swap of equal bytes makes a revision with instances of its own.
+        if !Arc::ptr_eq(&revision, &service.current()) {
             if let Some(canary) = &service.deployment().canary {
                 canary.conclude();
             }
@@ -329,21 +329,15 @@ impl Deployer {
 
     /// A stored component, if this host's own policy admits it: the host's copy, or else that of the hosts.
     fn read_shared(&self, service: &ComponentService, digest: &Digest) -> Result<Signed, DeployError> {
-        let trust = |(wasm, signature): &Signed| {
-            self.state().files.trust(service.id(), wasm, digest, signature.as_ref())
-        };
+        let trust =
+            |(wasm, signature): &Signed| self.state().files.trust(service.id(), wasm, digest, signature.as_ref());
         let own = self.state().files.read_signed(digest);
         let Some(fleet) = &self.fleet else {
-            let own = match own {
-                Ok(own) => own,
-                Err(_) => self.restore_from_source(service, digest)?,
-            };
-            trust(&own)?;
-            return Ok(own);
+            let own = own.or_else(|_| self.restore_from_source(service, digest))?;
+            return trust(&own).map(|_| own);
         };
         let shared = own_or_fetched(own, |own| trust(own).is_ok(), || fleet.fetch(digest))?;
-        trust(&shared)?;
-        Ok(shared)
+        trust(&shared).map(|_| shared)
     }
 
     fn keep_shared(&self, digest: &Digest, (wasm, signature): &Signed) -> Result<(), DeployError> {
@@ -379,18 +373,14 @@ impl Deployer {
             let settings = service.deployment().settings.clone();
             self.prepared.find(service, digest).map(|revision| (settings, revision))
         };
-        let prepared = match find() {
-            Some(found) => found,
-            None => {
-                // While the lock is held, the settings do not change.
-                let _compiling = self.lock_compiling();
-                let load = || self.load(service, shared.0.clone().into(), "a stored component", StopPhase::Ended);
-                match find() {
-                    Some(found) => found,
-                    None => (service.deployment().settings.clone(), load()?),
-                }
-            }
+        let load = || {
+            // While the lock is held, the settings do not change.
+            let _compiling = self.lock_compiling();
+            let settings = service.deployment().settings.clone();
+            let load = || self.load(service, shared.0.clone().into(), "a stored component", StopPhase::Ended);
+            find().map_or_else(|| Ok((settings, load()?)), Ok)
         };
+        let prepared = find().map_or_else(load, Ok)?;
         self.keep_shared(digest, &shared)?;
         Ok(prepared)
     }

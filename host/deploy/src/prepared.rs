@@ -31,17 +31,17 @@ impl PreparedRevisions {
         self.lock().remove(&key(component, digest));
     }
 
-    /// A checked revision with the service's present settings: one that serves, the standby, or a prepared one.
+    /// A checked revision with the service's present settings: a prepared one, or else one that serves or the standby.
     pub fn find(&self, service: &ComponentService, digest: &Digest) -> Option<Arc<Revision>> {
         let deployment = service.deployment();
+        if let Some(found) = self.lock().get(&key(service.id(), digest))
+            && Arc::ptr_eq(&found.settings, &deployment.settings)
+        {
+            return Some(found.revision.clone());
+        }
         let canary = deployment.canary.as_ref().map(|canary| &canary.revision);
         let known = [Some(&deployment.current), deployment.previous.as_ref(), canary];
-        let known = known.into_iter().flatten().find(|revision| revision.digest == *digest);
-        known.cloned().or_else(|| {
-            let prepared = self.lock();
-            let found = prepared.get(&key(service.id(), digest))?;
-            Arc::ptr_eq(&found.settings, &deployment.settings).then(|| found.revision.clone())
-        })
+        known.into_iter().flatten().find(|revision| revision.digest == *digest).cloned()
     }
 
     /// Drops the revisions that no host needs and that no change is about to use.

@@ -134,7 +134,7 @@ impl Deployer {
             lines.push(line.to_json());
         }
         if changed_routes {
-            lines.push(AuditEntry { reason: Some("routes"), ..of_manifest(AuditOutcome::Done) }.to_json());
+            lines.push(AuditEntry { reason: Some("routes"), ..AuditEntry::done(ACTOR, Action::Reload) }.to_json());
         }
         // In one append: if one line cannot be written, the log has none of them.
         state.files.audit.append_lines(&lines).map_err(io_error("the audit log"))?;
@@ -183,25 +183,9 @@ impl Deployer {
     fn log_refused_reload(&self, error: &ReloadError) {
         let reason = error.to_string();
         tracing::error!(component = error.component(), reason, "the manifest was not applied; nothing was changed");
-        let entry = of_manifest(AuditOutcome::Refused);
-        let line = AuditEntry { component: error.component(), reason: Some(&reason), ..entry };
-        if let Err(error) = self.state().files.audit.append(&line) {
-            tracing::error!(%error, "the audit log cannot be written");
-        }
-    }
-}
-
-/// An entry about the manifest as a whole.
-fn of_manifest<'a>(outcome: AuditOutcome) -> AuditEntry<'a> {
-    AuditEntry {
-        by: ACTOR,
-        action: Action::Reload,
-        component: None,
-        digest: None,
-        previous: None,
-        outcome,
-        trust: None,
-        reason: None,
+        let (component, outcome, reason) = (error.component(), AuditOutcome::Refused, Some(&*reason));
+        let line = AuditEntry { component, outcome, reason, ..AuditEntry::done(ACTOR, Action::Reload) };
+        self.state().files.log_refused(&line);
     }
 }
 

@@ -7,12 +7,11 @@ use std::path::Path;
 use hexad_store::StoreError;
 use hexad_store_postgres::FleetStore;
 use hexad_support::digest::Digest;
-use hexad_support::random;
 
 use super::artifacts::Artifacts;
 use super::audit::{Action, Audit, AuditEntry};
 use super::files::{completed, io_error};
-use super::fleet::{ServingEntry, ServingRecord, decode, fetch_from, publish_to};
+use super::fleet::{ServingEntry, ServingRecord, decode, fetch_from, new_id, publish_to};
 use super::policy::Signature;
 use super::record::{RecordEntry, Records};
 use super::transfer::{FOLDER, RECORD};
@@ -107,7 +106,7 @@ impl RecordLocation<'_> {
                 open_records(data)?.set_copied(entries).map_err(io_error("the serving record"))
             }
             Self::Fleet(store) => {
-                let id = random::token(8).map_err(io_error("the system's randomness"))?;
+                let id = new_id()?;
                 let entry = |entry: RecordEntry| {
                     let (RecordEntry { digest, previous, .. }, by) = (entry, HOST.to_owned());
                     ServingEntry { digest, previous, canary: None, by, action: Action::Swap, reason: None }
