@@ -69,12 +69,21 @@ USE_PROFILE = $(if $(PROFILE_COPY),-Cprofile-use=$(PROFILE_COPY) -Cllvm-args=-no
 COUNTED = $(abspath $(TARGET))/counted
 PROFDATA = $$(rustc --print target-libdir)/../bin/llvm-profdata
 SHIPPED = $(TARGET)/dist/hexad
+PACKAGE = $(TARGET)/dist/hexad-$(shell sed -n '/^\[workspace.package\]/,/^$$/s/^version = "\(.*\)"/\1/p' Cargo.toml)-$(RUSTC_HOST)
 
-# Its symbols are beside it, where debuggers look for them.
-dist: components ## Build the program as it is shipped, into target/dist/
+# It carries the forge. Its symbols are beside it, where debuggers look for them.
+dist: components ## Build the program as it is shipped, with the forge in it, and its tarball, into target/dist/
 	@test -z "$(PROFILE_COPY)" || test -f "$(PROFILE_COPY)" || { mkdir -p $(TARGET) && cp $(PROFILE) $(PROFILE_COPY); }
 	RUSTFLAGS="$(strip $(RUSTFLAGS) $(KEEP_LTO) $(USE_PROFILE))" cargo build --locked --profile dist --bin hexad
 	cd $(TARGET)/dist && objcopy --only-keep-debug hexad hexad.debug && objcopy --strip-all --add-gnu-debuglink=hexad.debug hexad hexad.stripped && mv hexad.stripped hexad
+	$(SHIPPED) bundle --output $(SHIPPED)
+	rm -rf $(PACKAGE) && mkdir -p $(PACKAGE)/man $(PACKAGE)/completions
+	cp $(SHIPPED) README.md CHANGELOG.md LICENSE $(PACKAGE)/
+	$(SHIPPED) man $(PACKAGE)/man
+	for shell in bash fish zsh; do $(SHIPPED) completions $$shell > $(PACKAGE)/completions/hexad.$$shell || exit 1; done
+	cd $(TARGET)/dist && tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -czf $(notdir $(PACKAGE)).tar.gz $(notdir $(PACKAGE)) && \
+	  sha256sum $(notdir $(PACKAGE)).tar.gz > $(notdir $(PACKAGE)).tar.gz.sha256
+	@echo "The program is $(abspath $(SHIPPED)), and $(abspath $(PACKAGE)).tar.gz has it with its man pages and completions."
 
 profile: components fixtures $(if $(filter no,$(POSTGRES)),,postgres) ## Count how often each part of the program runs, for the compiler; half an hour
 	rustup component add llvm-tools

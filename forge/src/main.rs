@@ -1,11 +1,16 @@
 //! The `hexad` program.
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use anyhow::{Context, Result};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use forge::{Fsck, Gc, Import, ImportGit, Repack, Store, Token, UpWithDemo};
-use hexad::cli::{Backup, Promote, Rollback, Status, Swap, Validate, has_lost_reader, one_line, warn_of_former_flags};
+use hexad::cli::{
+    Backup, MakeBundle, Promote, Rollback, Status, Swap, Validate, has_lost_reader, one_line, warn_of_former_flags,
+};
 
 /// The exit status that shells report for a program that SIGPIPE ended.
 const LOST_READER: u8 = 128 + 13;
@@ -24,10 +29,39 @@ struct Cli {
     command: Command,
 }
 
+/// Print a script that completes this program's commands and flags in a shell.
+#[derive(Args)]
+struct Completions {
+    shell: Shell,
+}
+
+/// Write the man pages of this program and its commands.
+#[derive(Args)]
+struct Man {
+    /// An existing folder.
+    folder: PathBuf,
+}
+
+impl Completions {
+    fn run(self) -> Result<()> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), "hexad", &mut script);
+        Ok(std::io::stdout().write_all(&script)?)
+    }
+}
+
+impl Man {
+    fn run(self) -> Result<()> {
+        let written = clap_mangen::generate_to(Cli::command(), &self.folder);
+        written.with_context(|| format!("cannot write the man pages into {}", self.folder.display()))
+    }
+}
+
 #[derive(Subcommand)]
 enum Command {
     Up(Box<UpWithDemo>),
     Validate(Validate),
+    Bundle(MakeBundle),
     Import(Import),
     Gc(Gc),
     Fsck(Fsck),
@@ -40,6 +74,8 @@ enum Command {
     Swap(Swap),
     Promote(Promote),
     Rollback(Rollback),
+    Completions(Completions),
+    Man(Man),
 }
 
 fn main() -> ExitCode {
@@ -48,6 +84,7 @@ fn main() -> ExitCode {
     let result = match command {
         Command::Up(up) => up.run(),
         Command::Validate(validate) => validate.run(),
+        Command::Bundle(bundle) => bundle.run(),
         Command::Import(import) => import.run(),
         Command::Gc(gc) => gc.run(),
         Command::Fsck(fsck) => fsck.run(),
@@ -60,6 +97,8 @@ fn main() -> ExitCode {
         Command::Swap(swap) => swap.run(),
         Command::Promote(promote) => promote.run(),
         Command::Rollback(rollback) => rollback.run(),
+        Command::Completions(completions) => completions.run(),
+        Command::Man(man) => man.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -74,9 +113,7 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
-    use super::Cli;
+    use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {

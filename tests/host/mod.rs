@@ -2,6 +2,7 @@
 
 mod access_log;
 mod backup;
+mod bundle;
 mod crash;
 mod deploy;
 mod directory;

@@ -373,12 +373,14 @@ impl Deployer {
             let settings = service.deployment().settings.clone();
             self.prepared.find(service, digest).map(|revision| (settings, revision))
         };
-        let load = || {
+        let load = || -> Result<_, DeployError> {
             // While the lock is held, the settings do not change.
             let _compiling = self.lock_compiling();
-            let settings = service.deployment().settings.clone();
             let load = || self.load(service, shared.0.clone().into(), "a stored component", StopPhase::Ended);
-            find().map_or_else(|| Ok((settings, load()?)), Ok)
+            match find() {
+                Some(found) => Ok(found),
+                None => Ok((service.deployment().settings.clone(), load()?)),
+            }
         };
         let prepared = find().map_or_else(load, Ok)?;
         self.keep_shared(digest, &shared)?;

@@ -4,6 +4,7 @@
 mod admin;
 mod backup;
 mod browser;
+mod bundle;
 mod descriptors;
 mod former_flags;
 mod ingress;
@@ -27,6 +28,7 @@ pub use hexad_support::http_client::agent;
 pub use hexad_telemetry::redaction::url as shown_url;
 
 pub use backup::Backup;
+pub use bundle::MakeBundle;
 pub use former_flags::warn_of_former_flags;
 pub use secrets::{SecretArgs, SecretValues};
 pub use status::Status;

@@ -20,6 +20,7 @@ use hexad_trace::Export;
 use listenfd::ListenFd;
 use socket2::SockRef;
 
+use super::bundle::Bundle;
 use super::ingress::IngressArgs;
 use super::log::LogOptions;
 use super::policy::PolicyArgs;
@@ -44,9 +45,10 @@ const OWN_CONNECTIONS: usize = 8;
 /// Serve the application of a manifest.
 #[derive(Args)]
 pub struct Up {
-    /// The application's manifest. SIGHUP reads it again: routes, limits, variables and grants.
-    #[arg(long, default_value = manifest::FILE_NAME, value_name = "FILE")]
-    manifest: PathBuf,
+    /// The application's manifest [default: spin.toml in this folder, or else the application that the program
+    /// carries]. SIGHUP reads it again: routes, limits, variables and grants.
+    #[arg(long, value_name = "FILE")]
+    manifest: Option<PathBuf>,
 
     /// The address to listen on; port 0 takes a free one. If a supervisor passes sockets (LISTEN_FDS), the host uses
     /// them instead.
@@ -170,8 +172,9 @@ impl Up {
         let admin_token = admin::checked_token(secrets.get(admin::TOKEN_VARIABLE))?;
         let values = Arc::new(secrets);
         let environment = values.clone();
+        let (path, runtime) = self.application()?;
         let source = ManifestSource {
-            path: self.manifest.clone(),
+            path,
             environment: Box::new(move |name: &str| environment.get(name)),
             external_url: self.external_url.clone(),
             maintenance_every: self.maintenance_every,
@@ -179,7 +182,7 @@ impl Up {
         };
         let manifest = source.load()?;
         values.check_all_read()?;
-        let runtime = Runtime::new(Some(code_folder(&self.data)))?;
+        let runtime = runtime.map_or_else(|| self.runtime(), Ok)?;
         let mut ingress = self.ingress.options()?;
         let mut options = self.options(ingress.send.total)?;
         descriptors::fit(&mut ingress, &mut options, manifest.components.len())?;
@@ -218,6 +221,31 @@ impl Up {
 
         let request = signals.wait(|| reloads.begin());
         self.stop((host, ingress), (request, Instant::now()), &mut signals)
+    }
+
+    fn runtime(&self) -> Result<Arc<Runtime>> {
+        Ok(Runtime::new(Some(code_folder(&self.data)))?)
+    }
+
+    /// The manifest, and a runtime that has taken the code of its components from the program.
+    fn application(&self) -> Result<(PathBuf, Option<Arc<Runtime>>)> {
+        if let Some(path) = &self.manifest {
+            return Ok((path.clone(), None));
+        }
+        let path = PathBuf::from(manifest::FILE_NAME);
+        let bundle = Bundle::of_this_program().context("cannot read the file of this program")?;
+        match bundle.filter(|_| !path.exists()) {
+            Some(bundle) => {
+                let runtime = self.runtime()?;
+                let path = bundle.unpack(&self.data, &runtime)?;
+                tracing::info!(manifest = %path.display(), "serving the application that this program carries");
+                Ok((path, Some(runtime)))
+            }
+            None => {
+                tracing::info!(manifest = %path.display(), "serving the application of this folder");
+                Ok((path, None))
+            }
+        }
     }
 
     /// Stops the host after a signal that came at `since`. A second signal, or a stop that takes too long, ends the

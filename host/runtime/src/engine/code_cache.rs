@@ -86,11 +86,18 @@ impl CodeCache {
         // Declared first, so that it is dropped after the code.
         let _compilation = compilations.begin(wasm.len());
         let code = engine.precompile_component(wasm)?;
-        if let Err(error) = private_files::replace(&path, &[MAGIC, Digest::of(&code).as_bytes(), &code]) {
-            tracing::warn!(path = %path.display(), %error, "cannot save the compiled code; the next start compiles again");
-        }
+        save(&path, &code);
         // SAFETY: the same engine has just made `code` from the component.
         unsafe { Component::deserialize(engine, &code) }
+    }
+
+    /// Saves code of another engine's, unless there is code for this component already. [`load`] checks that this
+    /// engine can run it.
+    pub fn adopt(&self, digest: &Digest, code: &[u8]) {
+        let path = self.folder.join(self.file_name(digest));
+        if !path.exists() {
+            save(&path, code);
+        }
     }
 
     fn file_name(&self, digest: &Digest) -> String {
@@ -133,6 +140,12 @@ fn restrict_files(folder: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+fn save(path: &Path, code: &[u8]) {
+    if let Err(error) = private_files::replace(path, &[MAGIC, Digest::of(code).as_bytes(), code]) {
+        tracing::warn!(path = %path.display(), %error, "cannot save the compiled code; the next start compiles again");
+    }
 }
 
 fn load(engine: &Engine, path: &Path) -> Option<Component> {

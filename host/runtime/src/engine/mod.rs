@@ -90,6 +90,18 @@ impl Runtime {
         }
     }
 
+    /// Keeps code in the cache, unless there is code for this component already. The host ignores code that this
+    /// processor cannot run, and compiles the component.
+    ///
+    /// # Safety
+    ///
+    /// The code must be unchanged since [`compile_for_baseline`], because the host executes it.
+    pub unsafe fn adopt(&self, digest: &Digest, code: &[u8]) {
+        if let Some(cache) = &self.cache {
+            cache.adopt(digest, code);
+        }
+    }
+
     /// Takes the component's code from the cache, or compiles it once memory is free.
     pub fn compile(&self, wasm: &[u8]) -> wasmtime::Result<(Digest, Component)> {
         // This host did not write compiled code in the input, so it must not execute it.
@@ -109,6 +121,19 @@ impl Runtime {
         memory::release_free_memory();
         Ok((digest, component))
     }
+}
+
+/// Compiles a component for every processor of the last ten years: x86-64-v3, or the first version of a newer
+/// architecture.
+pub fn compile_for_baseline(wasm: &[u8]) -> wasmtime::Result<Vec<u8>> {
+    let mut config = config();
+    // With a target, wasmtime does not look at the processor of this machine.
+    config.target(&format!("{}-unknown-linux-gnu", std::env::consts::ARCH))?;
+    if cfg!(target_arch = "x86_64") {
+        // SAFETY: the code runs only where the engine finds these instructions.
+        unsafe { config.cranelift_flag_enable("x86-64-v3") };
+    }
+    Engine::new(&config)?.precompile_component(wasm)
 }
 
 fn config() -> Config {
