@@ -355,10 +355,11 @@ impl Deployer {
 
     /// Applies this host's policy, if it has one, to a prepared component: an operator may have withdrawn trust since.
     pub(super) fn check_shared(&self, service: &ComponentService, digest: &Digest) -> Result<(), DeployError> {
-        match self.state().files.has_policy() {
-            true => self.keep_shared(digest, &self.read_shared(service, digest)?),
-            false => Ok(()),
+        let has_policy = self.state().files.has_policy();
+        if has_policy {
+            self.keep_shared(digest, &self.read_shared(service, digest)?)?;
         }
+        Ok(())
     }
 
     /// Reads, compiles and checks a component with the service's present settings, against this host's own policy.
