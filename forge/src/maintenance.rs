@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use hexad::cli::{SecretArgs, code_folder};
+use hexad::cli::{SecretArgs, code_folder, parse_server_url};
 use hexad::manifest::{self, Manifest};
 use hexad::store::sqlite;
 use hexad::{Host, HostOptions, Runtime};
@@ -25,7 +25,7 @@ const AREAS: [&str; 7] =
 #[derive(Args)]
 pub struct StoreArgs {
     /// The server's address.
-    #[arg(long, env = "HEXAD_URL", default_value = "http://127.0.0.1:8080", value_name = "URL")]
+    #[arg(long, env = "HEXAD_URL", default_value = "http://127.0.0.1:8080", value_name = "URL", value_parser = parse_server_url)]
     url: String,
 
     /// An administrator's token; safer in the environment, where other users do not see it.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Error, Result, anyhow};
 use clap::Args;
-use hexad::cli::{agent, parse_time, printable, shown_url};
+use hexad::cli::{agent, parse_server_url, parse_time, printable, shown_url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -31,8 +31,8 @@ const GIT_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 /// A server, and an administrator token for it.
 #[derive(Args)]
 pub struct Server {
-    /// The server's address.
-    #[arg(long, env = "HEXAD_URL", default_value = "http://127.0.0.1:8080", value_name = "URL")]
+    /// The server's URL. Without a scheme it is http for this machine, and https for another.
+    #[arg(long, env = "HEXAD_URL", default_value = "http://127.0.0.1:8080", value_name = "URL", value_parser = parse_server_url)]
     url: String,
 
     /// An administrator's token; safer in the environment, where other users do not see it.

@@ -28,7 +28,7 @@ pub const CRATES: [(&str, usize); 19] = [
     ("deploy", 4_080),
     ("admin", 3_850),
     ("host", 870),
-    ("hexad", 2_560),
+    ("hexad", 2_600),
 ];
 
 /// The lines of a crate that ship: code, comments and blank lines, up to a file's first part for tests only.

@@ -36,7 +36,7 @@ pub use swap::{Promote, Rollback, Swap};
 pub use terminal::{announce, has_lost_reader, one_line, printable};
 pub use up::{Serving, Up};
 pub use validate::Validate;
-pub use values::parse_time;
+pub use values::{parse_server_url, parse_time};
 
 /// The cache of compiled code in a data folder.
 pub fn code_folder(data: &Path) -> PathBuf {

@@ -30,7 +30,7 @@ use super::service_manager::{self, ServiceState};
 use super::signals::{Signals, StopRequest};
 use super::store::StoreArgs;
 use super::terminal::announce;
-use super::values::{parse_external_url, parse_period, parse_rare_period, parse_threads};
+use super::values::{parse_address, parse_external_url, parse_period, parse_rare_period, parse_threads};
 use super::{admin, code_folder, descriptors};
 
 /// How long the last steps after the grace period may take, such as exporting spans and answering operators.
@@ -50,9 +50,9 @@ pub struct Up {
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
 
-    /// The address to listen on; port 0 takes a free one. If a supervisor passes sockets (LISTEN_FDS), the host uses
+    /// The address to listen on, such as :8080 for every IPv4 address; port 0 takes a free one. If a supervisor passes sockets (LISTEN_FDS), the host uses
     /// them instead.
-    #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
+    #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS", value_parser = parse_address)]
     listen: SocketAddr,
 
     #[command(flatten)]
@@ -60,7 +60,7 @@ pub struct Up {
 
     /// The address of the operator's listener (`hexad swap`, `hexad status`, metrics). Commands find it through the
     /// data folder. Keep it on the loopback interface.
-    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS", value_parser = parse_address)]
     admin: SocketAddr,
 
     /// Swap in a component whenever its source changes; for development.

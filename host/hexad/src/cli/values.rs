@@ -1,5 +1,6 @@
 //! Values of options.
 
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 use std::time::Duration;
@@ -56,6 +57,34 @@ pub fn parse_threads(text: &str) -> Result<NonZeroUsize, String> {
     parsed.ok_or_else(|| format!("write a number from 1 to {MAX_THREADS}; one for each processor is enough"))
 }
 
+/// An address to listen on: `127.0.0.1:8080`, `[::]:8080`, `localhost:8080`, or `:8080` for every IPv4 address of the
+/// machine.
+pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let (host, port) = text.rsplit_once(':').unwrap_or_default();
+    let host = match host {
+        "" => "0.0.0.0",
+        "localhost" => "127.0.0.1",
+        host => host,
+    };
+    let parsed = format!("{host}:{port}").parse();
+    parsed.map_err(|_| "write an address and a port, such as 127.0.0.1:8080, localhost:8080 or :8080".to_owned())
+}
+
+/// The URL of a server for commands. Without a scheme it is http for this machine, and https for another, because
+/// requests have a token. `/api/v4` at its end is left out.
+pub fn parse_server_url(text: &str) -> Result<String, String> {
+    let with = |scheme: &str| Url::parse(&format!("{scheme}://{text}"));
+    let is_local = |url: &Url| matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
+    let parsed = match (text.contains("://"), with("http")) {
+        (true, _) => Url::parse(text).map(|_| text.to_owned()),
+        (false, Ok(url)) if is_local(&url) => Ok(format!("http://{text}")),
+        (false, _) => with("https").map(|_| format!("https://{text}")),
+    };
+    let url = parsed.map_err(|_| "write the URL of a server, such as https://forge.example".to_owned())?;
+    let url = url.trim_end_matches('/');
+    Ok(url.strip_suffix("/api/v4").unwrap_or(url).to_owned())
+}
+
 /// The URL under which clients reach the application, unchanged.
 pub fn parse_external_url(text: &str) -> Result<String, String> {
     let parsed = Url::parse(text).ok().filter(|url| {
@@ -90,6 +119,38 @@ mod tests {
         assert!(parse_time("0").is_err() && parse_time("0s").is_err());
         assert_eq!(parse_rare_period("168h"), Ok(HOUR * 168));
         assert!(parse_rare_period("99999h").is_err());
+    }
+
+    #[test]
+    fn addresses_have_short_forms() {
+        for (text, address) in [
+            (":8080", "0.0.0.0:8080"),
+            ("localhost:0", "127.0.0.1:0"),
+            ("[::]:80", "[::]:80"),
+            ("10.0.0.1:1", "10.0.0.1:1"),
+        ] {
+            assert_eq!(parse_address(text).map(|address| address.to_string()), Ok(address.to_owned()));
+        }
+        for text in ["8080", ":", ":x", "::1:80", "host:80", ":65536", ""] {
+            assert!(parse_address(text).unwrap_err().contains("such as 127.0.0.1:8080"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_token_goes_to_another_machine_by_https() {
+        for (text, url) in [
+            ("localhost:8080", "http://localhost:8080"),
+            ("127.0.0.1:8080/", "http://127.0.0.1:8080"),
+            ("[::1]:1/below", "http://[::1]:1/below"),
+            ("forge.example", "https://forge.example"),
+            ("localhost.forge.example:80/api/v4/", "https://localhost.forge.example:80"),
+            ("http://forge.example/below/api/v4", "http://forge.example/below"),
+        ] {
+            assert_eq!(parse_server_url(text), Ok(url.to_owned()));
+        }
+        for text in ["", "http://", "a b", "https://a b"] {
+            assert!(parse_server_url(text).unwrap_err().contains("such as https://forge.example"), "{text}");
+        }
     }
 
     #[test]
