@@ -5,7 +5,7 @@
 //! | [`request`], [`response`], [`body`] | an HTTP request and its response as plain values, with streamed bodies |
 //! | [`path`], [`url`], [`params`], [`input`], [`page`], [`keyset`] | paths, hosts of URLs, request parameters and their coercion, parameters in bodies, offset and keyset pagination |
 //! | [`error`] | error responses |
-//! | [`store`], [`root`], [`blob`] | the key-value port, roots that compare-and-swap updates, cached immutable blobs |
+//! | [`store`], [`root`], [`blob`], [`list`] | the key-value port, roots that compare-and-swap updates, cached immutable blobs, sorted lists of any length |
 //! | [`ndjson`] | NDJSON imports and their reports |
 //! | [`outbound`] | the port for outbound HTTP requests |
 //! | [`markdown`] | bounds of Markdown that is parsed |
@@ -35,6 +35,7 @@ pub mod instance_cache;
 #[cfg(any(test, target_family = "wasm"))]
 mod kept_bodies;
 pub mod keyset;
+pub mod list;
 pub mod lru;
 pub mod maintenance;
 pub mod markdown;

@@ -214,7 +214,8 @@ impl Tracer {
         }
     }
 
-    pub(crate) fn problems(&self) -> &[(String, String)] {
+    /// Key and problem of each problem so far.
+    pub fn problems(&self) -> &[(String, String)] {
         &self.problems
     }
 
