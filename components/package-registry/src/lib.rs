@@ -66,7 +66,7 @@
 //! | `version/<name>/<version>` | root | projects that may have this version of a scoped name, and which of them claimed it last |
 //! | `claim/<root>/<name>/<version>` | root | the same below one top-level namespace, for other names of several projects |
 //! | `owner/<root>/<name>` | root | the owner of a name below a top-level namespace, further projects, events ([`name_owner`]) |
-//! | `id/<number>` | entry | the version with a numeric id (`store/version_ids.rs`). It is written before its package, and never changed unless maintenance finds two versions with one id |
+//! | `id/<number>` | entry | the version with a numeric id, which is written in 14 hexadecimal digits (`store/version_ids.rs`). It is written before its package, and never changed unless maintenance finds two versions with one id |
 //! | `protection/<project>` | root | protection rules of a project |
 //! | `reserved/<root>` | root | reservations of names below a top-level namespace |
 //! | `project/<project>` | root | names of the packages that a project may have, up to 512 (`store/package_names.rs`) |

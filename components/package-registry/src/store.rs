@@ -33,7 +33,7 @@ pub use upload::{
     save_package_level_fields, shared_upload, upload, upload_uncached,
 };
 pub use version_ids::{
-    IdentifiedVersion, NewVersion, blob_id, index_package, index_version, is_indexed, is_stale,
+    IdentifiedVersion, NewVersion, blob_of, index_package, index_version, is_indexed, is_stale,
     prefix as version_id_prefix, unindexed_version_with_id, version_with_id,
 };
 pub use version_runs::{

@@ -71,7 +71,7 @@ impl GcSource for Registry<'_> {
 
     fn blob_id(&self, prefix: &str, rest: &str) -> Option<BlobId> {
         match prefix == store::version_id_prefix() {
-            true => rest.parse().ok().map(store::blob_id),
+            true => store::blob_of(rest),
             false => BlobId::of_id(rest.split('/').next()?),
         }
     }

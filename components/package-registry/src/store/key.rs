@@ -108,7 +108,8 @@ impl fmt::Display for Key<'_> {
             Key::ProjectsByVersionBelow(root, name, version) => write!(f, "claim/{root}/{name}/{version}"),
             Key::NameOwner(root, name) => write!(f, "owner/{root}/{name}"),
             Key::Reservations(root) => write!(f, "reserved/{root}"),
-            Key::VersionId(id) => write!(f, "id/{id}"),
+            // Keys sort as the numbers do, so that garbage collection reads its sorted marks in order.
+            Key::VersionId(id) => write!(f, "id/{id:014x}"),
             Key::Protection(project) => write!(f, "protection/{project}"),
             Key::PackageNames(project, "") => write!(f, "project/{project}"),
             Key::PackageNames(project, digits) => write!(f, "project/{project}/{digits}"),

@@ -55,6 +55,16 @@ pub fn prefix() -> String {
     format!("{PREFIX}id/")
 }
 
+/// The id under the rest of a key.
+fn parse(rest: &str) -> Option<u64> {
+    u64::from_str_radix(rest, 16).ok()
+}
+
+/// The entry under the rest of a key, as the garbage collector marks it.
+pub fn blob_of(rest: &str) -> Option<BlobId> {
+    parse(rest).map(blob_id)
+}
+
 /// An id as the garbage collector marks it.
 pub fn blob_id(id: u64) -> BlobId {
     let mut bytes = [0; BlobId::LENGTH];
@@ -230,7 +240,7 @@ fn is_young(upload: &str, moment: Timestamp) -> bool {
 
 /// Whether the entry under the rest of a key has no version, and its publication is over.
 pub fn is_stale(env: &Env, rest: &str, run_began: Timestamp) -> Result<bool, StoreError> {
-    let Ok(id) = rest.parse() else { return Ok(false) };
+    let Some(id) = parse(rest) else { return Ok(false) };
     match blob::unless_damaged(read(env, id))?.flatten() {
         Some(entry) if is_young(&entry.upload, run_began) => Ok(false),
         Some(entry) => Ok(is_deleted(env, &entry.project.0)? || identified(env, &entry, id)?.is_none()),
