@@ -8,6 +8,7 @@ mod caching;
 mod deprecate;
 mod download;
 mod error;
+mod file_list;
 mod forward;
 mod latest;
 mod limits;
@@ -125,6 +126,7 @@ async fn answer(env: Env, http: Request, route: Route) -> Result<Response, Error
         Endpoint::GroupPackages { group } => organization::packages(request, &group),
         Endpoint::GroupUsers { group } => organization::users(&request, &group),
         Endpoint::GroupTeams { group } => organization::teams(&request, &group),
+        Endpoint::Files { name, version } => file_list::list(&request, &name, &version),
         Endpoint::Hooks => organization::hooks(&request),
         Endpoint::Absent(missing) => Err(refusals::absent(missing)),
         Endpoint::Unchangeable(missing) => Err(refusals::unchanged(&request, missing)),

@@ -29,6 +29,7 @@
 //! | `DELETE …/:package_id/package_files/:file_id` | unpublishes the version | `api/package_by_id.rs` |
 //! | `GET`, `POST projects/:id/packages/protection/rules` | protection rules of the project | `api/protection_rules.rs` |
 //! | `PATCH`, `DELETE …/rules/:rule_id` | change, remove a rule | `api/protection_rules.rs` |
+//! | `GET <prefix>/-/package/:name/files/:version` | the files in the tarball of a version | `api/file_list.rs` |
 //! | `GET <prefix>/-/package/:name/collaborators` | members of the project | `api/organization.rs` |
 //! | `GET <prefix>/-/org/:group/package`, `…/user`, `…/team` | packages and members of a group; no teams | `api/organization.rs` |
 //! | `GET <prefix>/-/npm/v1/hooks` | none | `api/organization.rs` |

@@ -62,6 +62,12 @@ pub struct VersionIds {
 }
 
 impl VersionIds {
+    /// Adds the ids that maintenance has indexed meanwhile.
+    pub fn extend(&mut self, other: &VersionIds) {
+        self.are_indexed |= other.are_indexed;
+        self.drawn.extend(other.drawn.clone());
+    }
+
     /// The id of the version with this upload; `None` if the upload's own id is malformed.
     pub fn of(&self, upload: &str) -> Option<u64> {
         self.drawn.get(upload).copied().or_else(|| package_list::number(upload))

@@ -109,6 +109,11 @@ pub enum Endpoint {
     Owners {
         name: String,
     },
+    /// The files in the tarball of a version.
+    Files {
+        name: String,
+        version: String,
+    },
     /// The members of a package's project.
     Collaborators {
         name: String,
@@ -285,6 +290,7 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
 /// The endpoints of owners and reservations of names, and of organizations.
 fn further_endpoint(target: Target, method: &Method) -> Result<Endpoint, Error> {
     match (target, method) {
+        (Target::Files { name, version }, &Method::GET | &Method::HEAD) => Ok(Endpoint::Files { name, version }),
         (Target::Collaborators { name }, &Method::GET | &Method::HEAD) => Ok(Endpoint::Collaborators { name }),
         (Target::GroupPackages { group }, &Method::GET | &Method::HEAD) => Ok(Endpoint::GroupPackages { group }),
         (Target::GroupUsers { group }, &Method::GET | &Method::HEAD) => Ok(Endpoint::GroupUsers { group }),
@@ -446,6 +452,10 @@ enum Target {
         user: Option<String>,
     },
     Audit(Audit),
+    Files {
+        name: String,
+        version: String,
+    },
     Collaborators {
         name: String,
     },
@@ -533,6 +543,7 @@ fn service(segments: &[Segment]) -> Result<Target, Error> {
         [Segment("package"), rest @ ..] => match name(rest)? {
             (name, [Segment("visibility")]) => Ok(Target::Visibility { name }),
             (name, [Segment("access")]) => Ok(Target::AccessStatus { name }),
+            (name, [Segment("files"), version]) => Ok(Target::Files { name, version: text(version)? }),
             (name, [Segment("collaborators")]) => Ok(Target::Collaborators { name }),
             (name, [Segment("owners")]) => Ok(Target::Owners { name, user: None }),
             (name, [Segment("owners"), user]) => Ok(Target::Owners { name, user: Some(text(user)?) }),

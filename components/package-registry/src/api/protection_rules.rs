@@ -14,7 +14,7 @@ use http::StatusCode;
 use kit::page::Pagination;
 use kit::params::{Params, Validation};
 use kit::{Error, Response};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::rc::Rc;
 
 /// The most rules of a project. Every change of a package compares all of them.
@@ -123,7 +123,7 @@ async fn with_rule(request: RegistryRequest, is_new: bool) -> Result<(RegistryRe
 fn find(request: &RegistryRequest, project: &ProjectKey, id: &str) -> Result<Map<String, Value>, Error> {
     let id = parse_id(id).map_err(|_| Error::validation("package_protection_rule_id is invalid"))?;
     let known = store::protection(&request.env, project)?;
-    let found = known.rules.iter().find(|rule| id.is_some() && rule["id"].as_u64() == id);
+    let found = known.rules.iter().find(|rule| id.is_some() && rule.get("id").and_then(Value::as_u64) == id);
     found.and_then(Value::as_object).cloned().ok_or_else(|| {
         let text = "Package protection rule not found";
         Error::pair(StatusCode::NOT_FOUND, "404 Package Protection Rule Not Found", text)
@@ -141,12 +141,12 @@ fn save(request: &RegistryRequest, project: &ProjectKey, rule: Map<String, Value
         if rules.contains(&rule) {
             return Ok(false);
         }
-        rules.retain(|known| known["id"] != rule["id"]);
+        rules.retain(|known| known.get("id") != rule.get("id"));
         if rules.len() >= MAX_RULES {
             let text = format!("the project has {MAX_RULES} rules, which is the most that it can have");
             return Err(refused(&text));
         }
-        if rules.iter().any(|known| known[PATTERN] == rule[PATTERN]) {
+        if rules.iter().any(|known| known.get(PATTERN) == rule.get(PATTERN)) {
             return Err(refused("Package name pattern has already been taken"));
         }
         rules.push(rule.clone());
@@ -156,15 +156,13 @@ fn save(request: &RegistryRequest, project: &ProjectKey, rule: Map<String, Value
 }
 
 fn render(rule: &Value, project: &Project, is_of_setting: bool) -> Value {
-    let mut row = json!({
-        "id": if is_of_setting { &Value::Null } else { &rule["id"] },
-        "project_id": project.id,
-        PATTERN: rule[PATTERN],
-        "package_type": NPM,
-        "read_only": is_of_setting,
-    });
-    for (member, _) in LEVELS {
-        row[member] = rule[member].clone();
-    }
-    row
+    let member = |name: &str| rule.get(name).cloned().unwrap_or_default();
+    let mut row = Map::new();
+    row.insert("id".into(), if is_of_setting { Value::Null } else { member("id") });
+    row.insert("project_id".into(), project.id.into());
+    row.insert(PATTERN.into(), member(PATTERN));
+    row.insert("package_type".into(), NPM.into());
+    row.extend(LEVELS.map(|(name, _)| (name.to_owned(), member(name))));
+    row.insert("read_only".into(), is_of_setting.into());
+    row.into()
 }

@@ -82,6 +82,7 @@ fn check_cost(env: &Env, address: &str, route: &Route) -> Result<(), Error> {
     // An audit reads a large body only if it may be forwarded.
     let is_search = match route.endpoint {
         Endpoint::Search | Endpoint::List => true,
+        Endpoint::Files { .. } | Endpoint::GroupPackages { .. } => true,
         Endpoint::Package { .. } | Endpoint::PackageFiles { .. } | Endpoint::Pipelines { .. } => true,
         Endpoint::Audit(_) => forward::registry(env)?.is_some(),
         _ => false,

@@ -8,6 +8,7 @@ mod cost;
 mod damage;
 mod deprecate;
 mod document_tags;
+mod file_list;
 mod forward;
 mod golden;
 mod list;

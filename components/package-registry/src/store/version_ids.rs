@@ -190,11 +190,11 @@ pub fn index_package(env: &Env, project: &ProjectKey, name: &PackageName) -> Res
     }
     ids.are_indexed = written < MAX_COMPLETED;
     packages::update_package(env, project, name, |current| -> Result<_, StoreError> {
-        // A publication since has an entry of its own, and the next completion continues.
-        let current = current.filter(|current| current.revision_id() == package.revision_id());
-        Ok(match current.filter(|current| current.ids != ids) {
-            Some(current) => Decision::Replace(Package { ids: ids.clone(), ..current }, ()),
-            None => Decision::Keep(()),
+        // After another change, the next completion continues. A publication since has an entry of its own.
+        let is_read = |current: &Package| current.revision_id() == package.revision_id() && current.ids == package.ids;
+        Ok(match current.filter(is_read) {
+            Some(current) if ids != package.ids => Decision::Replace(Package { ids: ids.clone(), ..current }, ()),
+            _ => Decision::Keep(()),
         })
     })?;
     Ok(written)

@@ -58,7 +58,11 @@ impl Publication<'_> {
             let release = self.release.as_ref().map_err(Error::clone)?;
             let revision = current.as_ref().map(Package::revision_id);
             let package = match prepared.take().filter(|(basis, _)| *basis == revision) {
-                Some((_, package)) => package,
+                Some((_, mut package)) => {
+                    // Maintenance adds ids without a revision.
+                    current.iter().for_each(|current| package.ids.extend(&current.ids));
+                    package
+                }
                 None => self.prepare(current, release, &event, staging, &mut claim)?,
             };
             claim.ensure_valid()?;
