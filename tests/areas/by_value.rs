@@ -84,7 +84,7 @@ fn each_area_takes_a_body_by_value_as_by_streams() {
         ("POST", "/api/v4/features/product_analytics_features".into(), ADMIN, r#"{"value":true}"#, 201),
         ("PUT", format!("{registry}/small"), DEVELOPER, "{}", 400),
         ("PUT", format!("{registry}/small"), "", document, 401),
-        ("POST", format!("{registry}/-/npm/v1/security/advisories/bulk"), DEVELOPER, r#"{"small":["1.0.0"]}"#, 200),
+        ("POST", format!("{registry}/-/npm/v1/security/advisories/bulk"), DEVELOPER, r#"{"small":["1.0.0"]}"#, 404),
         ("POST", "/api/v4/import/experiments".into(), ADMIN, r#"{"kind":"experiment"}"#, 200),
         ("POST", "/api/v4/import/issues".into(), OUTSIDER, r#"{"kind":"issue"}"#, 403),
         ("POST", format!("{project}/product_analytics/request/load"), DEVELOPER, r#"{"query":{"limit":1}}"#, 200),

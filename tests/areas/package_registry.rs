@@ -1,6 +1,7 @@
 //! The package registry: publish, read, and be refused, with the shipped component.
 
 mod names;
+mod packages_api;
 
 use super::*;
 use hexad_tests::forge::{INTERNAL, MAINTAINER};

@@ -18,6 +18,7 @@ mod names;
 mod namespaces;
 mod npm;
 mod npm_account;
+mod packages;
 mod peer;
 mod pnpm;
 mod provenance;

@@ -168,6 +168,46 @@ fn owners_are_the_maintainers_of_the_project() {
     assert_eq!(user.npm(&["access", "get", "status", "@acme/lib"]).ok().trim(), "@acme/lib: public");
 }
 
+/// A feature that the registry does not have is refused with a reason, and never printed as done.
+#[test]
+fn access_organizations_teams_hooks_stars_and_owners_are_answered_as_they_are() {
+    for npm in [Npm::OnPath, Npm::Ten] {
+        let Some(user) = User::new(MAINTAINER) else { return };
+        user.publish("@acme/lib", "1.0.0", "").ok();
+        let work = user.machine.folder("work");
+        let run = |arguments: &[&str]| npm.run(&user.machine, &work, &[arguments, &["--json"]].concat());
+        let json = |arguments: &[&str]| -> Value {
+            let printed = run(arguments).ok();
+            serde_json::from_str(&printed).unwrap_or_else(|why| panic!("{arguments:?}: {why}: {printed}"))
+        };
+        let members = json!({"mia": "read-write", "dev": "read-write"});
+        assert_eq!(json(&["access", "list", "collaborators", "@acme/lib"]), members);
+        assert_eq!(json(&["access", "list", "packages", "acme"]), json!({"@acme/lib": "read-write"}));
+        assert_eq!(json(&["org", "ls", "acme"])["mia"], "admin");
+        assert_eq!(json(&["team", "ls", "acme"]), json!([]));
+        for (arguments, text) in [
+            (&["team", "create", "acme:devs"][..], "there are no teams"),
+            (&["team", "ls", "acme:devs"], "there are no teams"),
+            (&["access", "grant", "read-only", "acme:devs", "@acme/lib"], "there are no teams"),
+            (&["access", "list", "packages", "mia"], "packages belong to projects"),
+            (&["access", "set", "status=private", "@acme/lib"], "change the project's visibility"),
+            (&["org", "set", "acme", "gus", "developer"], "those of the group with its path"),
+            (&["org", "rm", "acme", "gus"], "those of the group with its path"),
+            (&["owner", "add", "dev", "@acme/lib"], "the members of its project"),
+            (&["star", "@acme/lib"], "keeps no stars"),
+        ] {
+            let printed = run(arguments);
+            let all = format!("{}{}", printed.stdout, printed.stderr);
+            assert!(!printed.success && all.contains(text), "{arguments:?}: {all}");
+        }
+        if matches!(npm, Npm::Ten) {
+            assert_eq!(json(&["hook", "ls"]), json!([]));
+            let printed = run(&["hook", "add", "@acme/lib", "https://hooks.example/", "secret"]);
+            assert!(!printed.success && printed.stderr.contains("calls no hooks"), "{}", printed.stderr);
+        }
+    }
+}
+
 #[test]
 fn a_publication_to_a_group_or_to_the_instance_is_told_where_to_publish() {
     let Some(user) = User::new(DEVELOPER) else { return };

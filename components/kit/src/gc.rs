@@ -296,6 +296,12 @@ fn sweep_step<S: GcSource + ?Sized>(
         if candidate.is_none_or(|blob| unmarked.binary_search(&blob).is_err()) {
             continue;
         }
+        let place = layout.blobs.iter().find_map(|prefix| Some((prefix, key.strip_prefix(prefix.as_str())?)));
+        if let Some((prefix, rest)) = place
+            && !source.confirms_garbage(prefix, rest, began)?
+        {
+            continue;
+        }
         report.removed += 1;
         report.removed_bytes += env.store.get(key)?.map_or(0, |value| value.len() as u64);
         if !request.dry_run {

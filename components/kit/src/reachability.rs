@@ -89,6 +89,11 @@ pub trait GcSource {
     fn is_garbage(&self, _prefix: &str, blob: &BlobId, run_began: Timestamp) -> bool {
         blob.is_older(run_began, GRACE)
     }
+
+    /// Whether an unmarked key that [`GcSource::is_garbage`] accepts may be removed. It may read the key.
+    fn confirms_garbage(&self, _prefix: &str, _rest: &str, _run_began: Timestamp) -> Result<bool, StoreError> {
+        Ok(true)
+    }
 }
 
 /// The identity of a blob in the mark log: a time-ordered id, or bytes that an area derives.

@@ -8,8 +8,10 @@ mod caching;
 mod deprecate;
 mod download;
 mod error;
+mod file_list;
 mod forward;
 mod latest;
+mod limits;
 mod list;
 mod maintainers;
 mod maintenance;
@@ -17,10 +19,15 @@ mod metadata;
 mod name_owners;
 mod name_reservations;
 mod noop_update;
+mod organization;
 mod owners;
+mod package_by_id;
+mod package_row;
+mod protection_rules;
 mod publish;
 mod publish_above_project;
 mod rate_limit;
+mod refusals;
 mod request;
 mod scope;
 mod search;
@@ -49,9 +56,13 @@ pub const VARIABLES: &[&str] = &[
     LAST_USE_MINUTES,
     forward::FORWARD_DENY,
     forward::FORWARD_URL,
-    publish::MAX_FILE,
-    publish::MAX_UNPACKED,
+    limits::MAX_DOCUMENT,
+    limits::MAX_ENTRIES,
+    limits::MAX_FILE,
+    limits::MAX_METADATA,
+    limits::MAX_UNPACKED,
     publish::MANIFEST_MISMATCH,
+    audit::AUDIT,
     access::ownership::NAME_MIGRATION,
     access::ownership::NAME_POLICY,
     rate_limit::AUTHENTICATED,
@@ -111,10 +122,25 @@ async fn answer(env: Env, http: Request, route: Route) -> Result<Response, Error
         Endpoint::Visibility { name } => visibility::get(&request, &name),
         Endpoint::AccessStatus { name } => visibility::access_status(&request, &name),
         Endpoint::Owners { name } => owners::list(&request, &name),
-        Endpoint::ChangeOwners => Err(owners::refuse_change(&request)),
-        Endpoint::ChangeAccess => Err(visibility::refuse_change(&request)),
+        Endpoint::Collaborators { name } => organization::collaborators(&request, &name),
+        Endpoint::GroupPackages { group } => organization::packages(request, &group),
+        Endpoint::GroupUsers { group } => organization::users(&request, &group),
+        Endpoint::GroupTeams { group } => organization::teams(&request, &group),
+        Endpoint::Files { name, version } => file_list::list(&request, &name, &version),
+        Endpoint::Hooks => organization::hooks(&request),
+        Endpoint::Absent(missing) => Err(refusals::absent(missing)),
+        Endpoint::Unchangeable(missing) => Err(refusals::unchanged(&request, missing)),
         Endpoint::Stars => Ok(stars::list()),
         Endpoint::List => list::packages(&request),
+        Endpoint::Package { id } => package_by_id::show(&request, &id),
+        Endpoint::RemovePackage { id } => package_by_id::delete(&request, &id),
+        Endpoint::PackageFiles { id } => package_by_id::files(&request, &id),
+        Endpoint::RemovePackageFile { id, file } => package_by_id::delete_file(&request, &id, &file),
+        Endpoint::Pipelines { id } => package_by_id::pipelines(&request, &id),
+        Endpoint::ProtectionRules => protection_rules::list(&request),
+        Endpoint::AddProtectionRule => protection_rules::add(request).await,
+        Endpoint::ChangeProtectionRule { id } => protection_rules::change(request, &id).await,
+        Endpoint::RemoveProtectionRule { id } => protection_rules::remove(&request, &id),
         Endpoint::NameOwner { name } => name_owners::show(&request, &name),
         Endpoint::TransferName { name } => name_owners::transfer(request, &name).await,
         Endpoint::ReleaseName { name } => name_owners::release(&request, &name),

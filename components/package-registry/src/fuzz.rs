@@ -4,7 +4,7 @@
 use crate::base64_decoder::Sink;
 use crate::document::{DocumentReadError, DocumentReader, Envelope, Limits};
 use crate::submission::Submission;
-use crate::tarball::{Contents, TarballError, TarballInspector, Totals};
+use crate::tarball::{Contents, TarballError, TarballInspector, TarballLimits, Totals};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::de::IgnoredAny;
@@ -85,7 +85,7 @@ fn write_checksum(block: &mut [u8]) {
 }
 
 fn inspect(file: &[u8], piece: usize) -> Result<Contents, TarballError> {
-    let mut inspector = TarballInspector::new(LIMIT as u64);
+    let mut inspector = TarballInspector::new(TarballLimits { unpacked: LIMIT as u64, entries: 100_000 });
     file.chunks(piece).for_each(|piece| inspector.feed(piece));
     inspector.finish()
 }

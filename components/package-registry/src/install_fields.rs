@@ -45,9 +45,12 @@ const BUNDLED: &str = "bundleDependencies";
 /// Another spelling of [`BUNDLED`].
 const BUNDLED_ALIAS: &str = "bundledDependencies";
 
+/// No installer acts on them in a package that it installs.
+const DEV_DEPENDENCIES: &str = "devDependencies";
+
 const DIRECTORIES: &str = "directories";
 
-const SCRIPTS: &str = "scripts";
+pub const SCRIPTS: &str = "scripts";
 
 /// Scripts that run on installation.
 const INSTALL_SCRIPTS: &[&str] = &["preinstall", "install", "postinstall"];
@@ -74,34 +77,36 @@ pub struct Difference {
 }
 
 impl InstallFields {
-    /// The fields of a `package.json`. An ambiguous field is an error.
+    /// The fields of a `package.json`. An ambiguous field is an error, unless no installer acts on it.
     pub fn of_file(name: &PackageName, file: &PackageJson) -> Result<Self, TarballError> {
         let mut fields = BTreeMap::new();
         for field in FIELDS.iter().chain(&[BUNDLED_ALIAS]) {
-            if let Some(text) = file.get(field)? {
-                let value = json::unambiguous(text).ok_or_else(|| TarballError::ManifestAmbiguous((*field).into()))?;
-                if let Some(command) = ambiguous_command(field, &value) {
-                    return Err(TarballError::ManifestAmbiguous(format!("bin.{command}")));
-                }
-                fields.insert(*field, value);
+            let text = if *field == DEV_DEPENDENCIES { file.last(field) } else { file.get(field)? };
+            if let Some(text) = text {
+                fields.insert(*field, read(field, text).map_err(TarballError::ManifestAmbiguous)?);
             }
         }
         Ok(InstallFields::new(name, fields))
     }
 
-    /// The fields of a document's manifest. The error is the ambiguous field.
-    pub fn of_document<'a>(
-        name: &PackageName,
-        get: impl Fn(&str) -> Option<&'a RawValue>,
-    ) -> Result<Self, &'static str> {
+    /// The fields of a document's manifest. The error is the ambiguous member.
+    pub fn of_document<'a>(name: &PackageName, get: impl Fn(&str) -> Option<&'a RawValue>) -> Result<Self, String> {
         let mut fields = BTreeMap::new();
         for field in FIELDS.iter().chain(&[BUNDLED_ALIAS]) {
             if let Some(text) = get(field) {
-                let value = json::unambiguous(text).filter(|value| ambiguous_command(field, value).is_none());
-                fields.insert(*field, value.ok_or(*field)?);
+                fields.insert(*field, read(field, text)?);
             }
         }
         Ok(InstallFields::new(name, fields))
+    }
+
+    /// The first install script that differs: its field, the document's script and this file's.
+    pub fn differing_script(&self, document: &InstallFields) -> Option<(String, [Option<String>; 2])> {
+        let (ours, theirs) = (self.install_scripts(), document.install_scripts());
+        INSTALL_SCRIPTS.iter().find_map(|name| {
+            let (theirs, ours) = (theirs.get(*name).cloned(), ours.get(*name).cloned());
+            (theirs != ours).then(|| (format!("{SCRIPTS}.{name}"), [theirs, ours]))
+        })
     }
 
     fn new(name: &PackageName, mut fields: BTreeMap<&'static str, Value>) -> Self {
@@ -141,8 +146,7 @@ impl InstallFields {
                     let (ours, mut theirs) = (meanings(value.clone()), meanings(document.normal(field)));
                     let is_equal = ours == theirs;
                     theirs.retain(|name, spec| !self.is_without_version(field, name, spec));
-                    // No installer acts on the development dependencies of a package that it installs.
-                    (is_equal, ours != theirs && field != "devDependencies")
+                    (is_equal, ours != theirs && field != DEV_DEPENDENCIES)
                 }
                 _ => (document.normal(field) == value, true),
             };
@@ -339,8 +343,30 @@ impl Difference {
     }
 }
 
-fn ambiguous_command(field: &str, value: &Value) -> Option<String> {
-    if field == "bin" { bin::ambiguous(value) } else { None }
+/// The value of a field. Of scripts, it has only the install scripts. The error is the member that occurs twice with
+/// different values, or the field if it is nested too deep.
+fn read(field: &str, text: &RawValue) -> Result<Value, String> {
+    if field == DEV_DEPENDENCIES
+        && let Ok(value) = serde_json::from_str(text.get())
+    {
+        return Ok(value);
+    }
+    let unambiguous = |name: &str, text: &RawValue| {
+        json::unambiguous(text).map_err(|member| member.map_or(name.to_owned(), |member| format!("{name}.{member}")))
+    };
+    if let (SCRIPTS, Ok(scripts)) = (field, PackageJson::read(text.get().as_bytes())) {
+        let mut kept = Map::new();
+        for script in INSTALL_SCRIPTS {
+            let name = format!("{SCRIPTS}.{script}");
+            if let Some(text) = scripts.get(script).map_err(|_| name.clone())? {
+                kept.insert((*script).to_owned(), unambiguous(&name, text)?);
+            }
+        }
+        return Ok(kept.into());
+    }
+    let value = unambiguous(field, text)?;
+    let command = if field == "bin" { bin::ambiguous(&value) } else { None };
+    command.map_or(Ok(value), |command| Err(format!("bin.{command}")))
 }
 
 /// Dependencies, each with the meaning of its spec.

@@ -81,10 +81,17 @@ pub fn string(value: &RawValue) -> Option<String> {
     serde_json::from_str(value.get()).ok()
 }
 
-/// The value; `None` if an object in it has two different members of one name: some programs use the first, and some
-/// the last. Also `None` if the value is nested deeper than 127 levels, the parser's limit.
-pub fn unambiguous(value: &RawValue) -> Option<Value> {
-    serde_json::from_str(value.get()).ok().map(|Unambiguous(value)| value)
+/// Begins the error about a member that has two values.
+const TWICE: &str = "twice: ";
+
+/// The value. The error is the name of two different members in one object: some programs use the first, and some the
+/// last. It is `None` if the value is nested deeper than 127 levels, the parser's limit.
+pub fn unambiguous(value: &RawValue) -> Result<Value, Option<String>> {
+    serde_json::from_str(value.get()).map(|Unambiguous(value)| value).map_err(|why| {
+        let text = why.to_string();
+        let name = text.strip_prefix(TWICE)?;
+        Some(name.rsplit_once(" at line ").map_or(name, |(name, _)| name).to_owned())
+    })
 }
 
 struct Unambiguous(Value);
@@ -136,7 +143,7 @@ impl<'de> Deserialize<'de> for Unambiguous {
                 let mut members = serde_json::Map::new();
                 while let Some((name, Unambiguous(value))) = map.next_entry::<String, _>()? {
                     if members.get(&name).is_some_and(|first| *first != value) {
-                        return Err(A::Error::custom(format_args!("`{name}` has two values")));
+                        return Err(A::Error::custom(format_args!("{TWICE}{name}")));
                     }
                     members.insert(name, value);
                 }
@@ -288,11 +295,11 @@ mod tests {
     fn a_value_is_unambiguous_unless_a_name_has_two_values() {
         let read = |text: &str| unambiguous(&RawValue::from_string(text.into()).unwrap());
         let text = r#"{"a":[null,true,-1,18446744073709551615,1.5,"é",{"b":{}}],"\u0061":[null,true,-1,18446744073709551615,1.5,"é",{"b":{}}]}"#;
-        assert_eq!(read(text), serde_json::from_str(text).ok());
-        assert_eq!(read(r#"{"a":1,"a":2}"#), None);
-        assert_eq!(read(r#"[{"a":{"b":1,"\u0062":"1"}}]"#), None);
-        assert!(read(&format!("{}{}", "[".repeat(127), "]".repeat(127))).is_some());
-        assert_eq!(read(&format!("{}{}", "[".repeat(128), "]".repeat(128))), None);
+        assert_eq!(read(text), Ok(serde_json::from_str(text).unwrap()));
+        assert_eq!(read(r#"{"a at line 1":1,"a at line 1":2}"#), Err(Some("a at line 1".into())));
+        assert_eq!(read(r#"[{"a":{"b":1,"\u0062":"1"}}]"#), Err(Some("b".into())));
+        assert!(read(&format!("{}{}", "[".repeat(127), "]".repeat(127))).is_ok());
+        assert_eq!(read(&format!("{}{}", "[".repeat(128), "]".repeat(128))), Err(None));
     }
 
     #[test]

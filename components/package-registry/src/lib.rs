@@ -15,7 +15,7 @@
 //! | `GET <prefix>/-/npm/v1/attestations/:name@:version` | provenance of a version | `api/attestation.rs` |
 //! | `GET <prefix>/-/package/:name/dist-tags` | tags | `api/tag.rs` |
 //! | `PUT`, `DELETE <prefix>/-/package/:name/dist-tags/:tag` | set, remove a tag | `api/tag.rs` |
-//! | `PUT` of only `maintainers` or `users` to `…/:name` or `…/-rev/:revision` | accepted, changes nothing | `api/noop_update.rs` |
+//! | `PUT` of only `maintainers` or `users` to `…/:name` or `…/-rev/:revision` | refused with the reason | `api/noop_update.rs` |
 //! | `GET <prefix>/-/user/org.couchdb.user:NAME` | whether the user exists | `api/user.rs` |
 //! | `PUT <prefix>/-/user/org.couchdb.user:NAME` | `npm login` with a personal token as the password | `api/account.rs` |
 //! | `GET <prefix>/-/npm/v1/user` | `npm profile get` | `api/account.rs` |
@@ -24,10 +24,20 @@
 //! | `GET <prefix>/-/ping`, `-/whoami` | liveness, the caller's username | `api.rs`, `api/user.rs` |
 //! | `GET <prefix>/-/v1/search` | packages that the caller may read, by text, `scope:` and `keywords:` | `api/search.rs` |
 //! | `GET projects/:id/packages`, `groups/:id/packages` | versions of packages that the caller may read, in pages | `api/list.rs` |
+//! | `GET`, `DELETE projects/:id/packages/:package_id` | one version by its numeric id | `api/package_by_id.rs` |
+//! | `GET …/:package_id/package_files`, `…/pipelines` | its file; no pipelines | `api/package_by_id.rs` |
+//! | `DELETE …/:package_id/package_files/:file_id` | unpublishes the version | `api/package_by_id.rs` |
+//! | `GET`, `POST projects/:id/packages/protection/rules` | protection rules of the project | `api/protection_rules.rs` |
+//! | `PATCH`, `DELETE …/rules/:rule_id` | change, remove a rule | `api/protection_rules.rs` |
+//! | `GET <prefix>/-/package/:name/files/:version` | the files in the tarball of a version | `api/file_list.rs` |
+//! | `GET <prefix>/-/package/:name/collaborators` | members of the project | `api/organization.rs` |
+//! | `GET <prefix>/-/org/:group/package`, `…/user`, `…/team` | packages and members of a group; no teams | `api/organization.rs` |
+//! | `GET <prefix>/-/npm/v1/hooks` | none | `api/organization.rs` |
+//! | `<prefix>/-/team/…`, `…/-/npm/v1/hooks/hook`, `…/-/user/:name/package` | refused with what to do instead | `api/refusals.rs` |
 //! | `GET <prefix>/-/package/:name/visibility` | whether anyone may read the package | `api/visibility.rs` |
 //! | `GET <prefix>/-/package/:name/access`, `…/owners` | the visibility and the maintainers, in pnpm's form | `api/visibility.rs`, `api/owners.rs` |
-//! | `PUT <prefix>/-/package/:name/owners`, `DELETE …/owners/:user` | refused with the reason | `api/owners.rs` |
-//! | `POST <prefix>/-/npm/v1/security/advisories/bulk`, `…/audits/quick`, `…/audits` | no advisories are known, or 307 to the registry in `registry_forward_url` | `api/audit.rs` |
+//! | `PUT <prefix>/-/package/:name/owners`, `DELETE …/owners/:user` | refused with the reason | `api/refusals.rs` |
+//! | `POST <prefix>/-/npm/v1/security/advisories/bulk`, `…/audits/quick`, `…/audits` | refused, or 307 to the registry in `registry_forward_url` | `api/audit.rs` |
 //! | `PUT` of any other package document at group or instance level | 405 with the project's address | `api/publish_above_project.rs` |
 //! | `GET <prefix>/-/_view/starredByUser` | no stars | `api/stars.rs` |
 //! | `GET`, `PUT`, `DELETE <prefix>/-/package_name_owners/:name` | whose a name is; transfer, release | `api/name_owners.rs` |
@@ -40,7 +50,7 @@
 //!
 //! | method and path | purpose | file |
 //! |---|---|---|
-//! | `POST gc` | a step of removing unreachable blobs, and of recording the owners of names | `api/maintenance.rs` |
+//! | `POST gc` | a step of removing unreachable blobs, and of recording the owners of names and the ids of versions | `api/maintenance.rs` |
 //! | `POST fsck` | a step of checking all packages | `api/maintenance/check.rs` |
 //!
 //! # Keys
@@ -57,6 +67,8 @@
 //! | `version/<name>/<version>` | root | projects that may have this version of a scoped name, and which of them claimed it last |
 //! | `claim/<root>/<name>/<version>` | root | the same below one top-level namespace, for other names of several projects |
 //! | `owner/<root>/<name>` | root | the owner of a name below a top-level namespace, further projects, events ([`name_owner`]) |
+//! | `id/<number>` | entry | the version with a numeric id, which is written in 14 hexadecimal digits (`store/version_ids.rs`). It is written before its package, and never changed unless maintenance finds two versions with one id |
+//! | `protection/<project>` | root | protection rules of a project |
 //! | `reserved/<root>` | root | reservations of names below a top-level namespace |
 //! | `project/<project>` | root | names of the packages that a project may have, up to 512 (`store/package_names.rs`) |
 //! | `projects` | root | projects that may have packages |
@@ -92,16 +104,17 @@
 //! | file | get package, up to *k* indexes, upload, each chunk; of files up to 8 MiB, an instance keeps 8 MiB of chunks that it has read twice |
 //! | tags | get package |
 //! | attestations | get package, up to *k* indexes, the attestations |
-//! | set, remove a tag | get settings, get package, up to *k* indexes; swap package |
-//! | publish a new version | get settings, get `owner`, get `name`, get package, *k* indexes, the merged runs, once each run without checksums; set each chunk, upload, package-level fields, attestations if there are any, 3 blobs of a run; swap package. Of a scoped name: one counter and swap for the list of projects with the version; and if the scope is the top-level namespace's path, the packages of the other projects in it. On a store where this takes more than half a second, the list is swapped again at the end |
+//! | set, remove a tag | get settings, get `protection`, get package, up to *k* indexes; swap package |
+//! | publish a new version | get settings, get `protection`, get and set `id`, get `owner`, get `name`, get package, *k* indexes, the merged runs, once each run without checksums; set each chunk, upload, package-level fields, attestations if there are any, 3 blobs of a run; swap package. Of a scoped name: one counter and swap for the list of projects with the version; and if the scope is the top-level namespace's path, the packages of the other projects in it. On a store where this takes more than half a second, the list is swapped again at the end |
 //! | publish a new package | as for a new version; before the package also get `reserved` and `name`, swap `owner`, swap `projects`, the lists of `project` from the first that is not full, and `name`; one counter for each root that is created |
-//! | deprecate | get settings, get package, *k* indexes, the changed runs; set these; swap package |
-//! | unpublish | get settings, get package, all runs; set the changed runs; swap package; delete chunks |
+//! | deprecate | get settings, get `protection`, get package, *k* indexes, the changed runs; set these; swap package |
+//! | unpublish | get settings, get `protection`, get package, all runs; set the changed runs; swap package; delete chunks |
+//! | one version by its id | get `id`, get package, up to *k* indexes, the full form, the upload; without an entry, as a list |
 //! | search | get the lists of `project`, up to 4,000 packages, and the package-level fields that the instance has not cached; for a name of several projects, and for each result, get `owner`; at group and instance level before that `projects`, and `project` of up to 20,000; for each result upload, publisher and the maintainers that are not cached |
 //! | list | get the lists of `project`, up to 20,000 packages, and up to 64 MiB of their indexes; by status also their abbreviated forms; for each version that is shown a form, the upload and the publisher; at group level before that as a search |
 //! | audit that may be forwarded | for each scope the entry of its path; at project level get `project`; at group level `projects`, and up to 4,000 of `project` or `name`; if names have owners, the same of the top-level namespace at both, and up to 20,000 of `owner`; at instance level up to 4,000 of `name`; for each found project a package |
 //! | a step of gc | 200 packages and their indexes, of which about 1,000 versions of deleted projects are removed from lists; or 524,288 marks of the run, to sort them; or 5,000 keys, a page of sorted marks or two for each batch of them, and the removed blobs |
-//! | a step of fsck | up to 200 packages with all of their blobs, and 256 MiB of files |
+//! | a step of fsck | up to 200 packages with all of their blobs and `id`s, and 256 MiB of files |
 //! | at group or instance level | before that, get `owner`, and the package of each project that may publish the name. Without an owner's record also get `name`, and up to 100 packages. If names are shared, get `name`; for a list of an earlier build also each package that it names |
 //!
 //! # Life of a publication

@@ -4,7 +4,7 @@
 //! Fields keep their published text and type: programs write `author`, `bin` and `license` in several
 //! shapes. Only fields that an installation depends on are checked.
 
-use crate::install_fields::{Difference, InstallFields};
+use crate::install_fields::{Difference, InstallFields, SCRIPTS};
 use crate::integrity::{DeclaredDigests, Integrity};
 use crate::json::{self, Members};
 use crate::name::PackageName;
@@ -92,10 +92,10 @@ pub enum ManifestError {
     Version(String),
     /// Its size in bytes.
     TooLarge(usize),
-    /// A field in which an object has two members of one name.
-    Ambiguous(&'static str),
-    /// A field that differs from the file's; both values as JSON.
-    Differs { field: &'static str, published: String, file: String },
+    /// A member that occurs twice in one object.
+    Ambiguous(String),
+    /// A field that differs from the file's; both values.
+    Differs { field: String, published: String, file: String },
 }
 
 impl fmt::Display for ManifestError {
@@ -115,17 +115,18 @@ impl fmt::Display for ManifestError {
                     "Validation failed: Package json has the version {version}, which is not the one it is listed as"
                 )
             }
-            ManifestError::Ambiguous(field) => {
+            ManifestError::Ambiguous(member) => {
                 write!(
                     f,
-                    "Validation failed: Package json has a member of `{field}` twice with different values, \
-                     or nested too deep"
+                    "Validation failed: Package json has `{member}` twice with different values, or nested too deep"
                 )
             }
             ManifestError::Differs { field, published, file } => write!(
                 f,
                 "Validation failed: Package json has another `{field}` than package.json in the attachment: \
-                 {published} instead of {file}"
+                 {published} instead of {file}. Most often a script prepack or postpack changes package.json while \
+                 the file is packed. Pack the file first and publish it by its name, or let the operator set \
+                 registry_manifest_mismatch to file, so that the file's value counts"
             ),
             ManifestError::TooLarge(size) => write!(
                 f,
@@ -198,10 +199,15 @@ impl<'a> Manifest<'a> {
             None => Ok(()),
             Some(difference) => {
                 let shown = |value: Option<String>| value.map_or("nothing".into(), |value| excerpt(value.as_bytes()));
+                if let Some((field, [published, file])) = file.differing_script(&published)
+                    && difference.replaces(SCRIPTS)
+                {
+                    return Err(ManifestError::Differs { field, published: shown(published), file: shown(file) });
+                }
                 let published = self.members.iter().find(|(name, _)| difference.replaces(name));
                 let published = published.map(|(_, value)| value.get().to_owned());
                 let file = difference.value.as_ref().map(serde_json::Value::to_string);
-                let field = difference.field;
+                let field = difference.field.to_owned();
                 Err(ManifestError::Differs { field, published: shown(published), file: shown(file) })
             }
         }

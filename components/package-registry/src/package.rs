@@ -5,6 +5,7 @@ mod events;
 mod messages;
 
 use crate::checksum::Checksum;
+use crate::package_list;
 use crate::version::Version;
 pub use events::Events;
 use kit::Timestamp;
@@ -18,11 +19,6 @@ const REMEMBERED_EVENTS: usize = 32;
 
 /// Most tags a package can have, so that it stays small.
 pub const MAX_TAGS: usize = 1000;
-
-/// Most bytes of all version runs of a package ([`Package::stored`]). Metadata is rendered in memory, which takes about
-/// three times as much, with the compressed document. To deprecate or unpublish a version, clients send metadata back,
-/// with addresses and times, in at most [`crate::api::publish::MAX_ENVELOPE`].
-pub const MAX_STORED: u64 = 24 << 20;
 
 /// Most bytes of one version run. It is read as a whole, and the store takes values of up to 32 MiB.
 pub const MAX_RUN: u64 = 16 << 20;
@@ -53,6 +49,29 @@ pub struct Package {
     pub messages: MessageChanges,
     /// The upload of the latest version. Metadata shows its package-level fields.
     pub latest_upload: Option<String>,
+    pub ids: VersionIds,
+}
+
+/// The numeric ids of a package's versions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VersionIds {
+    /// Whether the index of ids has every listed version.
+    pub are_indexed: bool,
+    /// By upload, the ids of versions whose usual id another version had first.
+    pub drawn: BTreeMap<String, u64>,
+}
+
+impl VersionIds {
+    /// Adds the ids that maintenance has indexed meanwhile.
+    pub fn extend(&mut self, other: &VersionIds) {
+        self.are_indexed |= other.are_indexed;
+        self.drawn.extend(other.drawn.clone());
+    }
+
+    /// The id of the version with this upload; `None` if the upload's own id is malformed.
+    pub fn of(&self, upload: &str) -> Option<u64> {
+        self.drawn.get(upload).copied().or_else(|| package_list::number(upload))
+    }
 }
 
 /// A package's reference to a version run.
@@ -97,6 +116,7 @@ impl Package {
             highest_stable: None,
             messages: MessageChanges::default(),
             latest_upload: None,
+            ids: VersionIds::default(),
         }
     }
 

@@ -37,12 +37,25 @@ pub fn matches(name: &PackageName, text: &str) -> bool {
     text.to_lowercase().split_whitespace().all(|word| name.contains(word))
 }
 
-/// The numeric id of a version, from random bits of its upload's id: it is stable, and exact in a double. No lookup
-/// uses it.
+/// The largest numeric id: larger numbers are not exact in a double.
+const MAX_ID: u64 = (1 << 53) - 1;
+
+/// The numeric id that a version has unless another version had it first, from random bits of its upload's id.
 pub fn number(upload: &str) -> Option<u64> {
-    const EXACT_IN_A_DOUBLE: u128 = (1 << 53) - 1;
-    id::number(upload).and_then(|id| u64::try_from(id & EXACT_IN_A_DOUBLE).ok())
+    id::number(upload).and_then(|id| u64::try_from(id & u128::from(MAX_ID)).ok())
 }
+
+/// An id in a request. `Ok(None)` if no object can have this number, and an error if it is no number.
+pub fn parse_id(text: &str) -> Result<Option<u64>, NotANumber> {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(NotANumber);
+    }
+    Ok(text.parse().ok().filter(|id| *id <= MAX_ID))
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct NotANumber;
 
 #[cfg(test)]
 mod tests {
@@ -53,6 +66,24 @@ mod tests {
         assert_eq!(number("0197a8c3d1e2ffffffffffffffffffff"), Some((1 << 53) - 1));
         assert_eq!(number("0197a8c3d1e200000000000000000007"), Some(7));
         assert_eq!(number("x"), None);
+    }
+
+    #[test]
+    fn ids_beyond_the_largest_are_of_nothing() {
+        for (text, expected) in [
+            ("0", Ok(Some(0))),
+            ("9007199254740991", Ok(Some(MAX_ID))),
+            ("9007199254740992", Ok(None)),
+            ("18446744073709551616", Ok(None)),
+            ("-1", Ok(None)),
+            ("", Err(NotANumber)),
+            ("-", Err(NotANumber)),
+            ("1.5", Err(NotANumber)),
+            ("1e3", Err(NotANumber)),
+            ("x", Err(NotANumber)),
+        ] {
+            assert_eq!(parse_id(text), expected, "{text}");
+        }
     }
 
     #[test]

@@ -109,12 +109,58 @@ pub enum Endpoint {
     Owners {
         name: String,
     },
-    ChangeOwners,
-    ChangeAccess,
+    /// The files in the tarball of a version.
+    Files {
+        name: String,
+        version: String,
+    },
+    /// The members of a package's project.
+    Collaborators {
+        name: String,
+    },
+    GroupPackages {
+        group: String,
+    },
+    GroupUsers {
+        group: String,
+    },
+    GroupTeams {
+        group: String,
+    },
+    Hooks,
+    /// A read, and a change, of what this registry does not have.
+    Absent(Missing),
+    Unchangeable(Missing),
     /// The packages that a user has starred.
     Stars,
     /// The list of all package versions, in the form that all registries of the forge share.
     List,
+    /// One version by its numeric id, its files and its pipelines.
+    Package {
+        id: String,
+    },
+    RemovePackage {
+        id: String,
+    },
+    PackageFiles {
+        id: String,
+    },
+    RemovePackageFile {
+        id: String,
+        file: String,
+    },
+    Pipelines {
+        id: String,
+    },
+    /// The protection rules of a project's packages.
+    ProtectionRules,
+    AddProtectionRule,
+    ChangeProtectionRule {
+        id: String,
+    },
+    RemoveProtectionRule {
+        id: String,
+    },
     /// Who may publish a name.
     NameOwner {
         name: String,
@@ -150,6 +196,21 @@ pub enum Audit {
     Full,
 }
 
+/// A feature that clients can ask for and this registry does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    Hooks,
+    /// Members of an organization, as something of its own.
+    Members,
+    /// Owners of a package, as something of its own.
+    Owners,
+    Stars,
+    Teams,
+    UserPackages,
+    /// The visibility of a package, as something of its own.
+    Visibility,
+}
+
 impl Audit {
     /// Its path below a registry's address.
     pub fn path(self) -> &'static str {
@@ -164,11 +225,8 @@ impl Audit {
 /// The route of a request; the error is 404, or 405 with the allowed methods.
 pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
     let segments = path::below(path, BASE).ok_or_else(Error::route_not_found)?;
-    if let Some(level) = list_level(&segments) {
-        return match *method {
-            Method::GET | Method::HEAD => Ok(Route { level, prefix: path.to_owned(), endpoint: Endpoint::List }),
-            _ => Err(Error::method_not_allowed("GET, HEAD")),
-        };
+    if let Some((level, endpoint)) = packages_api(&segments, method) {
+        return Ok(Route { level, prefix: path.to_owned(), endpoint: endpoint? });
     }
     let (level, rest) = level(&segments).ok_or_else(Error::route_not_found)?;
     let again = below_prefix_again(&segments, rest).filter(|_| *method == Method::DELETE);
@@ -213,25 +271,35 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
         (Target::Visibility { name }, &Method::GET | &Method::HEAD) => Endpoint::Visibility { name },
         (Target::AccessStatus { name }, &Method::GET | &Method::HEAD) => Endpoint::AccessStatus { name },
         // npm sends a POST, and pnpm a PUT.
-        (Target::AccessStatus { .. }, &Method::POST | &Method::PUT) => Endpoint::ChangeAccess,
+        (Target::AccessStatus { .. }, &Method::POST | &Method::PUT) => Endpoint::Unchangeable(Missing::Visibility),
         (Target::AccessStatus { .. }, _) => return Err(Error::method_not_allowed("GET, HEAD, POST, PUT")),
         (Target::Owners { name, user: None }, &Method::GET | &Method::HEAD) => Endpoint::Owners { name },
-        (Target::Owners { user: None, .. }, &Method::PUT) => Endpoint::ChangeOwners,
+        (Target::Owners { user: None, .. }, &Method::PUT) => Endpoint::Unchangeable(Missing::Owners),
         (Target::Owners { user: None, .. }, _) => return Err(Error::method_not_allowed("GET, HEAD, PUT")),
-        (Target::Owners { user: Some(_), .. }, &Method::DELETE) => Endpoint::ChangeOwners,
+        (Target::Owners { user: Some(_), .. }, &Method::DELETE) => Endpoint::Unchangeable(Missing::Owners),
         (Target::Owners { user: Some(_), .. }, _) => return Err(Error::method_not_allowed("DELETE")),
         (Target::Audit(audit), &Method::POST) => Endpoint::Audit(audit),
         (Target::Audit(_), _) => return Err(Error::method_not_allowed("POST")),
-        (target, _) => owner_endpoint(target, method)?,
+        (target, _) => further_endpoint(target, method)?,
     };
     let rest_length: usize = rest.iter().map(|segment| segment.0.len() + 1).sum();
     let prefix = path.get(..path.len() - rest_length).unwrap_or_default().to_owned();
     Ok(Route { level, prefix, endpoint })
 }
 
-/// The endpoints of owners and reservations of names.
-fn owner_endpoint(target: Target, method: &Method) -> Result<Endpoint, Error> {
+/// The endpoints of owners and reservations of names, and of organizations.
+fn further_endpoint(target: Target, method: &Method) -> Result<Endpoint, Error> {
     match (target, method) {
+        (Target::Files { name, version }, &Method::GET | &Method::HEAD) => Ok(Endpoint::Files { name, version }),
+        (Target::Collaborators { name }, &Method::GET | &Method::HEAD) => Ok(Endpoint::Collaborators { name }),
+        (Target::GroupPackages { group }, &Method::GET | &Method::HEAD) => Ok(Endpoint::GroupPackages { group }),
+        (Target::GroupUsers { group }, &Method::GET | &Method::HEAD) => Ok(Endpoint::GroupUsers { group }),
+        (Target::GroupUsers { .. }, _) => Ok(Endpoint::Unchangeable(Missing::Members)),
+        (Target::GroupTeams { group }, &Method::GET | &Method::HEAD) => Ok(Endpoint::GroupTeams { group }),
+        (Target::GroupTeams { .. }, _) => Ok(Endpoint::Unchangeable(Missing::Teams)),
+        (Target::Hooks, &Method::GET | &Method::HEAD) => Ok(Endpoint::Hooks),
+        (Target::Missing(missing), &Method::GET | &Method::HEAD) => Ok(Endpoint::Absent(missing)),
+        (Target::Missing(missing), _) => Ok(Endpoint::Unchangeable(missing)),
         (Target::NameOwner { name }, &Method::GET | &Method::HEAD) => Ok(Endpoint::NameOwner { name }),
         (Target::NameOwner { name }, &Method::PUT) => Ok(Endpoint::TransferName { name }),
         (Target::NameOwner { name }, &Method::DELETE) => Ok(Endpoint::ReleaseName { name }),
@@ -249,13 +317,53 @@ fn owner_endpoint(target: Target, method: &Method) -> Result<Endpoint, Error> {
     }
 }
 
-/// The level of a list of packages, whose path names no registry.
-fn list_level(segments: &[Segment]) -> Option<Level> {
-    match segments {
-        [Segment("projects"), project, Segment("packages")] => Some(Level::Project(id(project)?)),
-        [Segment("groups"), group, Segment("packages")] => Some(Level::Group(id(group)?)),
-        _ => None,
+/// The path of one version by its numeric id.
+pub fn package_path(project: u64, id: u64) -> String {
+    format!("{BASE}/projects/{project}/packages/{id}")
+}
+
+/// The endpoints below the list of a project's packages that name no registry.
+fn below_packages(segments: &[Segment], method: &Method) -> Result<Endpoint, Error> {
+    let is_read = matches!(*method, Method::GET | Method::HEAD);
+    match (segments, method) {
+        ([Segment("protection"), Segment("rules")], _) if is_read => Ok(Endpoint::ProtectionRules),
+        ([Segment("protection"), Segment("rules")], &Method::POST) => Ok(Endpoint::AddProtectionRule),
+        ([Segment("protection"), Segment("rules")], _) => Err(Error::method_not_allowed("GET, HEAD, POST")),
+        ([Segment("protection"), Segment("rules"), id], &Method::PATCH) => {
+            Ok(Endpoint::ChangeProtectionRule { id: text(id)? })
+        }
+        ([Segment("protection"), Segment("rules"), id], &Method::DELETE) => {
+            Ok(Endpoint::RemoveProtectionRule { id: text(id)? })
+        }
+        ([Segment("protection"), Segment("rules"), _], _) => Err(Error::method_not_allowed("DELETE, PATCH")),
+        ([id], _) if is_read => Ok(Endpoint::Package { id: text(id)? }),
+        ([id], &Method::DELETE) => Ok(Endpoint::RemovePackage { id: text(id)? }),
+        ([_], _) => Err(Error::method_not_allowed("DELETE, GET, HEAD")),
+        ([id, Segment("package_files")], _) if is_read => Ok(Endpoint::PackageFiles { id: text(id)? }),
+        ([id, Segment("package_files"), file], &Method::DELETE) => {
+            Ok(Endpoint::RemovePackageFile { id: text(id)?, file: text(file)? })
+        }
+        ([_, Segment("package_files"), _], _) => Err(Error::method_not_allowed("DELETE")),
+        ([id, Segment("pipelines")], _) if is_read => Ok(Endpoint::Pipelines { id: text(id)? }),
+        ([_, Segment("package_files" | "pipelines")], _) => Err(Error::method_not_allowed("GET, HEAD")),
+        _ => Err(Error::route_not_found()),
     }
+}
+
+/// The endpoint of a path that names no registry: of a list of packages, or below it.
+fn packages_api(segments: &[Segment], method: &Method) -> Option<(Level, Result<Endpoint, Error>)> {
+    let (level, rest) = match segments {
+        [Segment("projects"), project, Segment("packages"), rest @ ..] => (Level::Project(id(project)?), rest),
+        [Segment("groups"), group, Segment("packages")] => (Level::Group(id(group)?), &[][..]),
+        _ => return None,
+    };
+    let endpoint = match (rest, method) {
+        ([registry, ..], _) if is_registry(registry) => return None,
+        ([], &Method::GET | &Method::HEAD) => Ok(Endpoint::List),
+        ([], _) => Err(Error::method_not_allowed("GET, HEAD")),
+        _ => below_packages(rest, method),
+    };
+    Some((level, endpoint))
 }
 
 /// The path after the second prefix. To remove a file, npm 6 appends the whole path of the file's URL to the registry's
@@ -344,6 +452,25 @@ enum Target {
         user: Option<String>,
     },
     Audit(Audit),
+    Files {
+        name: String,
+        version: String,
+    },
+    Collaborators {
+        name: String,
+    },
+    /// The packages, members and teams of an organization.
+    GroupPackages {
+        group: String,
+    },
+    GroupUsers {
+        group: String,
+    },
+    GroupTeams {
+        group: String,
+    },
+    Hooks,
+    Missing(Missing),
     NameOwner {
         name: String,
     },
@@ -379,6 +506,16 @@ fn service(segments: &[Segment]) -> Result<Target, Error> {
             Some(name) => Ok(Target::User { name: name.to_owned() }),
             None => Err(Error::route_not_found()),
         },
+        [Segment("user"), _, Segment("package")] => Ok(Target::Missing(Missing::UserPackages)),
+        [Segment("org"), group, Segment("package")] => Ok(Target::GroupPackages { group: text(group)? }),
+        [Segment("org"), group, Segment("user")] => Ok(Target::GroupUsers { group: text(group)? }),
+        [Segment("org"), group, Segment("team")] => Ok(Target::GroupTeams { group: text(group)? }),
+        [Segment("team"), _, _] | [Segment("team"), _, _, Segment("package" | "user")] => {
+            Ok(Target::Missing(Missing::Teams))
+        }
+        [Segment("npm"), Segment("v1"), Segment("hooks")] => Ok(Target::Hooks),
+        [Segment("npm"), Segment("v1"), Segment("hooks"), Segment("hook")]
+        | [Segment("npm"), Segment("v1"), Segment("hooks"), Segment("hook"), _] => Ok(Target::Missing(Missing::Hooks)),
         [Segment("npm"), Segment("v1"), Segment("user")] => Ok(Target::Profile),
         [Segment("package_name_owners"), rest @ ..] => match name(rest)? {
             (name, []) => Ok(Target::NameOwner { name }),
@@ -406,6 +543,8 @@ fn service(segments: &[Segment]) -> Result<Target, Error> {
         [Segment("package"), rest @ ..] => match name(rest)? {
             (name, [Segment("visibility")]) => Ok(Target::Visibility { name }),
             (name, [Segment("access")]) => Ok(Target::AccessStatus { name }),
+            (name, [Segment("files"), version]) => Ok(Target::Files { name, version: text(version)? }),
+            (name, [Segment("collaborators")]) => Ok(Target::Collaborators { name }),
             (name, [Segment("owners")]) => Ok(Target::Owners { name, user: None }),
             (name, [Segment("owners"), user]) => Ok(Target::Owners { name, user: Some(text(user)?) }),
             (name, [Segment("dist-tags")]) => Ok(Target::Tags { name }),

@@ -15,7 +15,7 @@ mod records;
 mod tree;
 
 pub use contents::{Contents, Totals};
-pub use error::{TarballError, excerpt};
+pub use error::{TarballError, TarballLimits, excerpt};
 pub use package_json::PackageJson;
 
 use archive::Archive;
@@ -30,10 +30,9 @@ pub struct TarballInspector {
 }
 
 impl TarballInspector {
-    /// `limit`: the largest unpacked size, in bytes. Deflate expands a byte to at most 1032, so without a limit a
-    /// publisher could keep a host busy for hours.
-    pub fn new(limit: u64) -> Self {
-        TarballInspector { decoder: Ok(GzDecoder::new(Archive::new(limit))), ended: false }
+    /// Deflate expands a byte to at most 1032, so without limits a publisher could keep a host busy for hours.
+    pub fn new(limits: TarballLimits) -> Self {
+        TarballInspector { decoder: Ok(GzDecoder::new(Archive::new(limits))), ended: false }
     }
 
     pub fn feed(&mut self, piece: &[u8]) {

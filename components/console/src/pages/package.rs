@@ -11,6 +11,7 @@ use crate::route::{self, Scope};
 use http::Method;
 use kit::path::encode;
 use maud::{Markup, html};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use widgets::chart::{Chart, Form, Quantity, Series};
@@ -45,6 +46,10 @@ pub async fn show(context: &PageContext<'_>, name: &str) -> Result<Content, Page
         }
     };
     let shows_all = context.choice("versions", &["all"])?.is_some();
+    let files = match context.choice("files", &["all"])? {
+        Some(_) => Some(FileList::load(context, &scope, name, &release.number).await?),
+        None => None,
+    };
     let Release { number, version, .. } = release;
     let (needed, peers) = (version.dependencies(), version.peer_dependencies());
     // Looking each dependency up would keep the page from being cached. Dependencies in the package's own scope are
@@ -62,10 +67,14 @@ pub async fn show(context: &PageContext<'_>, name: &str) -> Result<Content, Page
         }
         div.columns {
             div {
-                section.card aria-label="Readme" {
-                    @match metadata.readme.as_deref().filter(|readme| !readme.trim().is_empty()) {
-                        Some(readme) => (markdown::show(readme, base.as_deref(), &markdown::Budget::default())),
-                        None => p.soft { "This package has no readme. A file README.md in the package shows up here." },
+                @if let Some(files) = &files {
+                    (files.show())
+                } @else {
+                    section.card aria-label="Readme" {
+                        @match metadata.readme.as_deref().filter(|readme| !readme.trim().is_empty()) {
+                            Some(readme) => (markdown::show(readme, base.as_deref(), &markdown::Budget::default())),
+                            None => p.soft { "This package has no readme. A file README.md in the package shows up here." },
+                        }
                     }
                 }
                 (versions(context, &scope, &metadata, shows_all))
@@ -74,7 +83,7 @@ pub async fn show(context: &PageContext<'_>, name: &str) -> Result<Content, Page
             }
             aside {
                 (install(context, &scope, &metadata.name))
-                (facts(&metadata, release))
+                (facts(&metadata, release, &page_of(context, &scope, &metadata, &format!("files=all&version={}", encode(number)))))
                 (dependencies("Dependencies", &needed, link))
                 (dependencies("Peer dependencies", &peers, link))
             }
@@ -146,7 +155,52 @@ fn install(context: &PageContext<'_>, scope: &Scope, name: &str) -> Markup {
     }
 }
 
-fn facts(metadata: &Metadata, release: &Release) -> Markup {
+/// The files in the tarball of a version.
+#[derive(Deserialize)]
+struct FileList {
+    files: Vec<PackedFile>,
+    /// Whether the tarball has more files.
+    truncated: bool,
+}
+
+#[derive(Deserialize)]
+struct PackedFile {
+    path: String,
+    /// Bytes.
+    size: u64,
+}
+
+impl FileList {
+    async fn load(context: &PageContext<'_>, scope: &Scope, name: &str, number: &str) -> Result<Self, PageError> {
+        let path = format!("{}/-/package/{}/files/{}", route::registry(scope), encode(name), encode(number));
+        let answer = context.forge.send(Method::GET, &path, None).await?;
+        let list = serde_json::from_str(&answer.body);
+        Ok(list.map_err(|why| ForgeError::Unanswered(why.to_string()))?)
+    }
+
+    fn show(&self) -> Markup {
+        html! {
+            section.card aria-label="Files" {
+                h2 { "Files " span.badge { (self.files.len()) } }
+                (layout::table("Table of files", &[Column::text("File"), Column::numbers("Size")], html! {
+                    @for PackedFile { path, size } in &self.files {
+                        tr { td { (layout::code(path)) } td.number { (bytes(*size)) } }
+                    }
+                }))
+                @if self.truncated { p.soft { "The tarball has more files than this list." } }
+            }
+        }
+    }
+}
+
+/// The address of this page with other parameters.
+fn page_of(context: &PageContext<'_>, scope: &Scope, metadata: &Metadata, parameters: &str) -> String {
+    let page = context.link(route::package(&metadata.name, scope));
+    let join = if page.contains('?') { '&' } else { '?' };
+    format!("{page}{join}{parameters}")
+}
+
+fn facts(metadata: &Metadata, release: &Release, files: &str) -> Markup {
     let Release { time, version, .. } = release;
     let repository = version.repository().and_then(|url| markdown::web_url(&url));
     let homepage = version.homepage().and_then(|url| markdown::web_url(&url));
@@ -161,7 +215,10 @@ fn facts(metadata: &Metadata, release: &Release) -> Markup {
                 @if let Some(license) = version.license() { dt { "Licence" } dd { bdi { (license) } } }
                 @if let Some(size) = version.dist.unpacked_size {
                     dt { "Size" }
-                    dd { (bytes(size)) @if let Some(files) = version.dist.files { ", " (number(files)) " files" } }
+                    dd {
+                        (bytes(size)) ", "
+                        a href=(files) { @if let Some(files) = version.dist.files { (number(files)) " " } "files" }
+                    }
                 }
                 @for (engine, range) in version.engines() {
                     dt { bdi { (engine) } } dd { bdi { (range.as_str().unwrap_or_default()) } }

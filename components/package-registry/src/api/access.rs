@@ -150,14 +150,38 @@ pub fn redirect_moved(request: &RegistryRequest) -> Result<(), Error> {
     lookup::redirect_moved(request, Action::Read)
 }
 
+/// 405 if the request names its project by a former path and would change it.
+pub fn refuse_moved(request: &RegistryRequest) -> Result<(), Error> {
+    lookup::redirect_moved(request, Action::Unpublish)
+}
+
 /// The group with this id or path, in which the caller may look for packages.
 pub fn readable_group(request: &RegistryRequest, id: &str) -> Result<Namespace, Error> {
     lookup::group(request, id, Action::Read)
 }
 
+/// The project of a request at project level, in which the caller may unpublish packages.
+pub fn maintained_project(request: &RegistryRequest) -> Result<Rc<Project>, Error> {
+    Ok(project(request, Action::Unpublish)?.0)
+}
+
 /// Whether the caller may read the packages of this project.
 pub fn may_read(request: &RegistryRequest, project: &Project) -> Result<bool, Error> {
-    match policy::check(request, project, Action::Read) {
+    may(request, project, Action::Read)
+}
+
+/// Whether the caller may publish packages of this project that no rule protects.
+pub fn may_publish(request: &RegistryRequest, project: &Project) -> Result<bool, Error> {
+    may(request, project, Action::Publish)
+}
+
+/// Whether the caller may unpublish packages of this project that no rule protects.
+pub fn may_unpublish(request: &RegistryRequest, project: &Project) -> Result<bool, Error> {
+    may(request, project, Action::Unpublish)
+}
+
+fn may(request: &RegistryRequest, project: &Project, action: Action) -> Result<bool, Error> {
+    match policy::check(request, project, action) {
         Ok(_) => Ok(true),
         Err(error) if error.status.is_server_error() => Err(error),
         Err(_) => Ok(false),

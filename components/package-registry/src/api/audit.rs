@@ -1,17 +1,19 @@
 //! Advisories about the packages in a request's body. This registry has none. If the operator forwards, clients are
-//! redirected to another registry, which may have some.
+//! redirected to another registry, which may have some. Otherwise an audit is refused: clients print an empty answer as
+//! "0 vulnerabilities", although no program has looked for any.
 
 use super::access;
+use super::error::same_text;
 use super::forward;
 use super::request::RegistryRequest;
 use crate::json;
 use crate::name::PackageName;
-use crate::route::Audit;
+use crate::route::{Audit, Level};
 use flate2::read::GzDecoder;
 use http::StatusCode;
 use http::header::{CONTENT_ENCODING, LOCATION};
 use kit::path::Segment;
-use kit::{Error, Response};
+use kit::{Env, Error, Response};
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashSet};
 use std::io::Read;
@@ -21,6 +23,12 @@ const MAX_BODY: u64 = 8 << 20;
 
 /// The most scopes of a body that is forwarded. Each scope is looked up.
 const MAX_SCOPES: usize = 1000;
+
+/// The variable for audits that are not forwarded: `refuse`, the default, or [`EMPTY`].
+pub const AUDIT: &str = "registry_audit";
+
+/// They are answered as if there were no advisories.
+const EMPTY: &str = "empty";
 
 /// A report without advisories, with the members that clients require.
 fn empty_report(audit: Audit) -> Value {
@@ -41,12 +49,17 @@ fn empty_report(audit: Audit) -> Value {
     }
 }
 
-/// Answers with no advisories, or with 307 to the other registry, which keeps the method and the body. The body has the
-/// names of all packages that a program uses. It is not forwarded if one of the names may not be, or if it cannot be
-/// parsed here.
+/// Answers with 307 to the other registry, which keeps the method and the body. The body has the names of all packages
+/// that a program uses. It is not forwarded if one of the names may not be, or if it cannot be parsed here. Who may not
+/// read the project or group is refused.
 pub async fn report(mut request: RegistryRequest, audit: Audit) -> Result<Response, Error> {
+    match &request.level {
+        Level::Project(_) => drop(access::readable_project(&request)?),
+        Level::Group(id) => drop(access::readable_group(&request, id)?),
+        Level::Instance => {}
+    }
     let Some(registry) = forward::registry(&request.env)?.map(str::to_owned) else {
-        return Ok(Response::ok(&empty_report(audit)));
+        return unanswered(&request.env, audit, "this registry knows none");
     };
     let body = std::mem::take(&mut request.http.body).collect(MAX_BODY).await?;
     let strings = decoded(body, request.http.header(CONTENT_ENCODING)).and_then(|body| json::strings(&body));
@@ -55,8 +68,21 @@ pub async fn report(mut request: RegistryRequest, audit: Audit) -> Result<Respon
             let location = format!("{registry}/{}", audit.path());
             Response::new(StatusCode::TEMPORARY_REDIRECT).with_text(LOCATION, &location)
         }
-        _ => Response::ok(&empty_report(audit)),
+        _ => return unanswered(&request.env, audit, "the names of some packages may not leave this registry"),
     })
+}
+
+/// The answer where no advisories were looked for. 404, which clients do not repeat, and after which they go on to
+/// install.
+fn unanswered(env: &Env, audit: Audit, why: &str) -> Result<Response, Error> {
+    if env.variables.get(AUDIT) == Some(EMPTY) {
+        return Ok(Response::ok(&empty_report(audit)));
+    }
+    let text = format!(
+        "no advisories were looked for, because {why}: audit with the address of a registry that has advisories (npm \
+         audit --registry URL)"
+    );
+    Err(same_text(StatusCode::NOT_FOUND, text))
 }
 
 fn decoded(body: Vec<u8>, encoding: Option<&str>) -> Option<Vec<u8>> {

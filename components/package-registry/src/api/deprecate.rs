@@ -4,11 +4,12 @@
 
 use super::access::{self, Unpublish};
 use super::error::{bad_request, outdated, package_not_found};
+use super::limits;
 use super::request::RegistryRequest;
 use super::update::{Change, update};
 use crate::json::{self, Members};
 use crate::manifest;
-use crate::package::{MAX_RUN, MAX_STORED, Package, SentMessage};
+use crate::package::{MAX_RUN, Package, SentMessage};
 use crate::store;
 use crate::submission::Submission;
 use crate::version_run::{self, VersionState};
@@ -75,7 +76,7 @@ fn set_messages(
         }
     };
     let mut changed = Vec::new();
-    let mut stored = package.stored();
+    let (mut stored, most) = (package.stored(), limits::metadata(env));
     for run_ref in &mut package.runs {
         let index = store::index(env, run_ref)?;
         let is_listed = |version: &String| {
@@ -100,10 +101,12 @@ fn set_messages(
         run.deprecate(&set);
         let size = run.size();
         stored = stored.saturating_sub(run_ref.size) + size;
-        if size > run_ref.size && (size > MAX_RUN || stored > MAX_STORED) {
+        if size > run_ref.size && (size > MAX_RUN || stored > most) {
             return Err(bad_request(&format!(
-                "with these messages, the metadata of the package's versions would have more than {MAX_STORED} bytes, \
-                 or that of some of them more than {MAX_RUN}: shorten the messages, or unpublish versions"
+                "with these messages, the metadata of the package's versions would have more than {most} bytes, \
+                 the limit in the variable {}, or that of some of them more than {MAX_RUN}: shorten the messages, or \
+                 unpublish versions",
+                limits::MAX_METADATA
             )));
         }
         *run_ref = store::save_run(env, &run)?;

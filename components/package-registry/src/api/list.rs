@@ -2,6 +2,7 @@
 //! registry.
 
 use super::access;
+use super::package_row::PackageRow;
 use super::request::RegistryRequest;
 use super::scope::{self, Scope};
 use crate::name::PackageName;
@@ -18,7 +19,7 @@ use kit::page::Pagination;
 use kit::params::Validation;
 use kit::store::StoreError;
 use kit::{Env, Error, Response, Timestamp};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -26,8 +27,8 @@ use std::rc::Rc;
 /// Limits of a list: packages for callers without and with a token; bytes of names; and bytes of indexes and forms. A
 /// longer list is refused.
 const MAX_ANONYMOUS_PACKAGES: usize = 2_000;
-const MAX_PACKAGES: usize = 20_000;
-const MAX_BYTES: u64 = 64 << 20;
+pub const MAX_PACKAGES: usize = 20_000;
+pub const MAX_BYTES: u64 = 64 << 20;
 
 /// The approximate size of an index entry, in bytes: a list of too many versions is refused before its indexes are
 /// read.
@@ -125,10 +126,18 @@ pub fn packages(request: &RegistryRequest) -> Result<Response, Error> {
         .iter()
         .filter_map(|row| Some((list.entry(row)?, candidates.get(row.package)?, list.runs.get(row.run)?)))
         .map(|(entry, candidate, indexed)| {
-            let status = statuses.of(env, &indexed.run, entry.version)?;
-            render(env, &entry, candidate, status, is_group)
+            let row = PackageRow {
+                project: &candidate.project,
+                name: &candidate.name,
+                package: &candidate.package,
+                version: entry.version,
+                upload: entry.upload,
+                published: entry.at,
+                status: statuses.of(env, &indexed.run, entry.version)?,
+            };
+            row.render(request, is_group)
         })
-        .collect::<Result<_, StoreError>>()?;
+        .collect::<Result<_, Error>>()?;
     let given: Vec<(&str, &str)> =
         FILTERS.into_iter().filter_map(|name| params.text(name).map(|value| (name, value))).collect();
     // The host must not answer from its cache, either: the rate limit counts every request.
@@ -308,42 +317,6 @@ impl StatusLookup {
         let is_deprecated = self.0.get(&run.id).is_some_and(|versions| versions.contains(version));
         Ok(if is_deprecated { DEPRECATED } else { DEFAULT })
     }
-}
-
-fn render(
-    env: &Env,
-    listed: &IndexEntry,
-    candidate: &Candidate,
-    status: &str,
-    is_group: bool,
-) -> Result<Value, StoreError> {
-    let Candidate { project, project_path, name, package } = candidate;
-    let number = package_list::number(listed.upload);
-    let creator = store::upload(env, listed.upload)?.publisher.user(env)?;
-    let tags = package.dist_tags().into_iter().filter(|(_, version)| *version == listed.version);
-    let tags: Vec<Value> = tags
-        .map(|(tag, _)| {
-            // `latest` is computed where it was not set.
-            let at = package.tags.get(tag).map(|set| set.at.to_iso());
-            json!({"package_id": number, "name": tag, "created_at": at, "updated_at": at, "project_id": project.id})
-        })
-        .collect();
-    let mut row = Map::new();
-    row.insert("id".into(), number.into());
-    row.insert("name".into(), name.as_str().into());
-    row.insert("version".into(), listed.version.into());
-    row.insert("package_type".into(), NPM.into());
-    row.insert("status".into(), status.into());
-    row.insert("_links".into(), json!({}));
-    row.insert("created_at".into(), listed.at.to_iso().into());
-    row.insert("last_downloaded_at".into(), Value::Null);
-    row.insert("creator_id".into(), creator.map(|user| user.id).into());
-    if is_group {
-        row.insert("project_id".into(), project.id.into());
-        row.insert("project_path".into(), project_path.as_str().into());
-    }
-    row.insert("tags".into(), tags.into());
-    Ok(row.into())
 }
 
 fn too_long(packages: usize) -> Error {

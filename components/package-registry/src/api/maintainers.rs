@@ -18,6 +18,9 @@ use std::rc::Rc;
 /// Most maintainers that metadata lists, ordered by highest role and then by lowest user id.
 const MAX_MAINTAINERS: usize = 50;
 
+/// Most members that a list of members has, in the same order.
+const MAX_MEMBERS: usize = 1000;
+
 /// The groups that give a project members.
 struct Groups {
     /// The groups above the project.
@@ -63,34 +66,61 @@ pub fn list(env: &Env, caller: &Caller, project: &Project) -> Result<Rc<Maintain
     if !access::may_read_project(env, caller, project)? {
         return none_visible();
     }
-    let groups = readable_groups(env, caller, project)?;
+    let groups = readable_groups(env, caller, project, Role::Maintainer)?;
     let invited = groups.invited.iter().flat_map(|(groups, _)| groups);
     let key = (project.id, groups.above.iter().chain(invited).copied().collect());
     let is_valid = |list: &Rc<CachedList>| list.valid_until.is_none_or(|end| env.now < end);
     if let Some(known) = known.get(&key).filter(is_valid) {
         return Ok(known.maintainers.clone());
     }
-    let (users, valid_until) = find(env, project, &groups)?;
-    let mut names = Vec::new();
-    for id in users {
-        if names.len() == MAX_MAINTAINERS {
-            break;
-        }
-        let user = user::by_id(env, id)?.filter(|user| user.state == UserState::Active);
-        names.extend(user.map(|user| user.username));
-    }
-    let maintainers = Rc::new(Maintainers::new(names));
+    let (users, valid_until) = find(env, project, &groups, Role::Maintainer)?;
+    let named = active(env, users, MAX_MAINTAINERS)?;
+    let maintainers = Rc::new(Maintainers::new(named.into_iter().map(|(username, _)| username).collect()));
     known.put(key, Rc::new(CachedList { valid_until, maintainers: maintainers.clone() }));
     Ok(maintainers)
 }
 
-/// The groups that give roles in the project, as far as the caller may read them.
-fn readable_groups(env: &Env, caller: &Caller, project: &Project) -> Result<Groups, StoreError> {
+/// The members of a project with at least the role Reporter, and the role of each, as far as the caller may see them.
+pub fn members(env: &Env, caller: &Caller, project: &Project) -> Result<Vec<(String, Role)>, StoreError> {
+    if !access::may_read_project(env, caller, project)? {
+        return Ok(Vec::new());
+    }
+    let groups = readable_groups(env, caller, project, Role::Reporter)?;
+    active(env, find(env, project, &groups, Role::Reporter)?.0, MAX_MEMBERS)
+}
+
+/// The members of a group and of the groups above it that the caller may read, each with the highest role.
+pub fn of_group(env: &Env, caller: &Caller, group: &Namespace) -> Result<Vec<(String, Role)>, StoreError> {
+    let above = readable(env, caller, group.lineage())?;
+    let sources: Vec<Source> = above.iter().map(|group| Source::Group(group.id)).collect();
+    let mut roles: BTreeMap<u64, Role> = BTreeMap::new();
+    for member in member::of_sources(env, &sources)?.into_iter().filter(|member| member.is_current(env.now)) {
+        let highest = roles.entry(member.user_id).or_insert(member.role);
+        *highest = member.role.max(*highest);
+    }
+    active(env, roles.into_iter().collect(), MAX_MEMBERS)
+}
+
+/// The first `most` of these users that are active, by name.
+fn active(env: &Env, users: UserRoles, most: usize) -> Result<Vec<(String, Role)>, StoreError> {
+    let mut named = Vec::new();
+    for (id, role) in users {
+        if named.len() == most {
+            break;
+        }
+        let user = user::by_id(env, id)?.filter(|user| user.state == UserState::Active);
+        named.extend(user.map(|user| (user.username, role)));
+    }
+    Ok(named)
+}
+
+/// The groups that give at least the role `least` in the project, as far as the caller may read them.
+fn readable_groups(env: &Env, caller: &Caller, project: &Project, least: Role) -> Result<Groups, StoreError> {
     let above = readable(env, caller, project.namespace.lineage())?;
     let mut groups =
         Groups { above: above.iter().map(|group| group.id).collect(), invited: Vec::new(), valid_until: None };
     let shares = project.shares.iter().chain(above.iter().flat_map(|group| &group.shares));
-    for share in shares.filter(|share| share.role >= Role::Maintainer) {
+    for share in shares.filter(|share| share.role >= least) {
         let is_current = share.expires_at.is_none_or(|end| env.now < end);
         let Some(group) = namespace::by_id(env, share.group_id)?.filter(|_| is_current) else { continue };
         if access::may_read_group(env, caller, &group)? {
@@ -111,8 +141,16 @@ fn readable<'a>(
     groups.map(if_readable).filter_map(Result::transpose).collect()
 }
 
-/// The users with at least the role Maintainer, the highest role first; and when the first membership ends.
-fn find(env: &Env, project: &Project, groups: &Groups) -> Result<(Vec<u64>, Option<Timestamp>), StoreError> {
+/// Users, each with a role.
+type UserRoles = Vec<(u64, Role)>;
+
+/// The users with at least the role `least`, the highest role first; and when the first membership ends.
+fn find(
+    env: &Env,
+    project: &Project,
+    groups: &Groups,
+    least: Role,
+) -> Result<(UserRoles, Option<Timestamp>), StoreError> {
     let mut valid_until = groups.valid_until;
     let mut roles: BTreeMap<u64, Role> = BTreeMap::new();
     for above in project.namespace.lineage() {
@@ -126,16 +164,16 @@ fn find(env: &Env, project: &Project, groups: &Groups) -> Result<(Vec<u64>, Opti
     for (sources, most) in [(own, Role::Owner)].into_iter().chain(invited) {
         for member in member::of_sources(env, &sources)? {
             let role = member.role.min(most);
-            if role >= Role::Maintainer && member.is_current(env.now) {
+            if role >= least && member.is_current(env.now) {
                 valid_until = earliest(valid_until, member.expires_at);
                 let highest = roles.entry(member.user_id).or_insert(role);
                 *highest = role.max(*highest);
             }
         }
     }
-    let mut users: Vec<(u64, Role)> = roles.into_iter().collect();
+    let mut users: UserRoles = roles.into_iter().collect();
     users.sort_by_key(|(_, role)| std::cmp::Reverse(*role));
-    Ok((users.into_iter().map(|(id, _)| id).collect(), valid_until))
+    Ok((users, valid_until))
 }
 
 fn earliest(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {

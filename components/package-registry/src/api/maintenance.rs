@@ -10,14 +10,14 @@ use directory::reauthorization;
 use kit::fsck::CheckReport;
 use kit::gc::{self, GcReport, GcRequest};
 use kit::maintenance::{self, Maintain, Task};
-use kit::reachability::{GcSource, KeyLayout, Node, StepError, Tracer};
+use kit::reachability::{BlobId, GRACE, GcSource, KeyLayout, Node, StepError, Tracer};
 use kit::store::StoreError;
-use kit::{Env, Error, Request, Response};
+use kit::{Env, Error, Request, Response, Timestamp};
 
 /// Answers an administrator's request.
 pub async fn run(env: Env, mut request: Request, task: Task) -> Result<Response, Error> {
     let (env, caller) = reauthorization::with_body(&env, &mut request, maintenance::MAX_BODY, authenticate).await?;
-    maintenance::answer(&env, request, caller.is_admin(), task, &Registry { env: &env, completes_names: false }).await
+    maintenance::answer(&env, request, caller.is_admin(), task, &Registry { env: &env, completes: false }).await
 }
 
 fn authenticate(env: &Env, request: &Request) -> Result<Caller, Error> {
@@ -29,26 +29,25 @@ fn authenticate(env: &Env, request: &Request) -> Result<Caller, Error> {
 
 struct Registry<'a> {
     env: &'a Env,
-    /// Whether visits record the owners of names.
-    completes_names: bool,
+    /// Whether visits complete what earlier builds did not record: the owners of names, and the index of ids.
+    completes: bool,
 }
 
 impl Registry<'_> {
-    /// Records the owner of a package's name if it has none. A damaged record is left to the check.
-    fn complete_name(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
+    /// Records the owner of a package's name if it has none, and the ids of its versions. Damaged records are left to
+    /// the check.
+    fn complete(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
         let Some(PackageKey { project, name, .. }) = store::package_key(key) else { return Ok(()) };
-        let completed = || -> Result<bool, StoreError> {
-            let found = project::by_id(self.env, project.id)?.filter(|found| found.incarnation == project.incarnation);
-            found.map_or(Ok(false), |found| ownership::complete(self.env, &found, &name))
-        };
-        match completed() {
-            Ok(false) | Err(StoreError::Corrupt { .. }) => Ok(()),
-            Ok(true) => {
-                tracer.count_change();
-                Ok(())
-            }
-            Err(error) => Err(error),
+        let found = store::unless_damaged(project::by_id(self.env, project.id))?.flatten();
+        let Some(found) = found.filter(|found| found.incarnation == project.incarnation) else { return Ok(()) };
+        if ownership::has_owners(self.env)
+            && store::unless_damaged(ownership::complete(self.env, &found, &name))? == Some(true)
+        {
+            tracer.count_change();
         }
+        let indexed = store::unless_damaged(store::index_package(self.env, &project, &name))?;
+        (0..indexed.unwrap_or_default()).for_each(|_| tracer.count_change());
+        Ok(())
     }
 }
 
@@ -61,13 +60,28 @@ impl GcSource for Registry<'_> {
         match node {
             Node::Root(key) => {
                 let is_there = store::trace(self.env, key, tracer)?;
-                if is_there && self.completes_names {
-                    self.complete_name(key, tracer)?;
+                if is_there && self.completes {
+                    self.complete(key, tracer)?;
                 }
                 Ok(is_there)
             }
             Node::Blob(_) => Ok(true),
         }
+    }
+
+    fn blob_id(&self, prefix: &str, rest: &str) -> Option<BlobId> {
+        match prefix == store::version_id_prefix() {
+            true => store::blob_of(rest),
+            false => BlobId::of_id(rest.split('/').next()?),
+        }
+    }
+
+    fn is_garbage(&self, prefix: &str, blob: &BlobId, run_began: Timestamp) -> bool {
+        prefix == store::version_id_prefix() || blob.is_older(run_began, GRACE)
+    }
+
+    fn confirms_garbage(&self, prefix: &str, rest: &str, run_began: Timestamp) -> Result<bool, StoreError> {
+        if prefix == store::version_id_prefix() { store::is_stale(self.env, rest, run_began) } else { Ok(true) }
     }
 
     fn is_orphaned(&self, key: &str) -> Result<bool, StoreError> {
@@ -80,10 +94,9 @@ impl GcSource for Registry<'_> {
 }
 
 impl Maintain for Registry<'_> {
-    /// Also records the owners of names that builds without owners published.
+    /// Also records the owners of names, and the ids of versions, that earlier builds published.
     fn collect(&self, env: &Env, request: &GcRequest) -> Result<GcReport, StepError> {
-        let completes_names = ownership::has_owners(env) && !request.dry_run;
-        gc::step(env, &Registry { env: self.env, completes_names }, request)
+        gc::step(env, &Registry { env: self.env, completes: !request.dry_run }, request)
     }
 
     /// Checks files one by one, because a package can have more bytes than a step may read.

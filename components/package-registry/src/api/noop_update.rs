@@ -1,29 +1,25 @@
-//! Documents that are accepted and change nothing: `npm owner` and `npm star` send a document of only `maintainers`, or
-//! only `users`.
+//! Documents that would change what this registry does not keep: `npm owner` and `npm star` send a document of only
+//! `maintainers`, or only `users`.
 //!
-//! The registry stores neither, and npm prints a notice about it ([`super::stars`]). The project's roles decide who may
-//! publish, and a stored list of owners could only contradict them. The `maintainers` in metadata are members of the
-//! project ([`super::maintainers`]). Such a document must not be read as the whole package: it has no versions, so
-//! every version would be unpublished.
+//! The registry stores neither, and refuses them ([`super::refusals`]). The project's roles decide who may publish, and
+//! a stored list of owners could only contradict them. The `maintainers` in metadata are members of the project
+//! ([`super::maintainers`]). Such a document must not be read as the whole package: it has no versions, so every version
+//! would be unpublished.
 
 use super::access::{self, Read, Unpublish};
 use super::error::package_not_found;
+use super::refusals;
 use super::request::RegistryRequest;
-use super::stars::{self, NPM_NOTICE};
 use crate::json::Members;
-use http::HeaderValue;
+use crate::route::Missing;
 use kit::body::Body;
-use kit::{Error, Request, Response};
-use serde_json::json;
+use kit::{Error, Request};
 
 /// Largest such document, in bytes. It has an entry for each owner, or for each user who starred the package, that
 /// metadata lists: a handful.
 const MAX_SIZE: u64 = 64 * 1024;
 
-const OWNERS_ARE_MEMBERS: HeaderValue =
-    HeaderValue::from_static("nothing was changed: the owners of a package are the members of its project");
-
-/// An update that is accepted without effect.
+/// An update that would have no effect.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NoopUpdate {
     Owners,
@@ -69,19 +65,18 @@ impl NoopUpdate {
         Ok(update)
     }
 
-    /// Answers a caller who has the rights for the update. Reads the package.
-    pub fn acknowledge(&self, request: &RegistryRequest, name: &str) -> Result<Response, Error> {
-        request.caller.require_authenticated()?;
-        match self {
-            NoopUpdate::Owners => {
-                access::authorize::<Unpublish>(request, name, package_not_found)?;
-                Ok(Response::ok(&json!({"ok": true})).with_header(NPM_NOTICE, OWNERS_ARE_MEMBERS))
+    /// The refusal. A caller without the rights for the update is refused for that. Reads the package.
+    pub fn refuse(&self, request: &RegistryRequest, name: &str) -> Error {
+        let (authorized, missing) = match (request.caller.require_authenticated(), self) {
+            (Err(error), _) => return error,
+            (Ok(()), NoopUpdate::Owners) => {
+                (access::authorize::<Unpublish>(request, name, package_not_found).map(drop), Missing::Owners)
             }
-            NoopUpdate::Star => {
-                access::authorize::<Read>(request, name, package_not_found)?;
-                Ok(stars::acknowledge())
+            (Ok(()), NoopUpdate::Star) => {
+                (access::authorize::<Read>(request, name, package_not_found).map(drop), Missing::Stars)
             }
-        }
+        };
+        authorized.err().unwrap_or_else(|| refusals::unchanged(request, missing))
     }
 }
 

@@ -2,11 +2,10 @@
 //! ([`super::noop_update`]).
 
 use super::access::{self, Read};
-use super::error::{package_not_found, same_text};
+use super::error::package_not_found;
 use super::forward::Resource;
 use super::maintainers;
 use super::request::RegistryRequest;
-use http::StatusCode;
 use kit::{Error, Response};
 use serde_json::{Value, json};
 
@@ -17,18 +16,4 @@ pub fn list(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
     let maintainers = maintainers::list(&request.env, &request.caller, &found.merged.first().project)?;
     let owner = |username: &String| json!({"username": username, "email": ""});
     Ok(Response::ok(&maintainers.usernames.iter().map(owner).collect::<Vec<Value>>()))
-}
-
-/// `PUT <prefix>/-/package/:package_name/owners`, `DELETE …/owners/:user`: refused, because pnpm would print any
-/// success as a change.
-pub fn refuse_change(request: &RegistryRequest) -> Error {
-    unchanged(request, "nothing was changed: the owners of a package are the members of its project")
-}
-
-/// The error for a change that belongs to the project, not to its packages.
-pub fn unchanged(request: &RegistryRequest, text: &'static str) -> Error {
-    match request.caller.is_anonymous() {
-        true => Error::unauthorized(),
-        false => same_text(StatusCode::BAD_REQUEST, text),
-    }
 }

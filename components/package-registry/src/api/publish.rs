@@ -11,7 +11,6 @@ mod receive;
 mod release;
 mod tags;
 
-pub use receive::{MAX_ENVELOPE, MAX_FILE, MAX_UNPACKED};
 pub use release::MANIFEST_MISMATCH;
 
 use super::access;
@@ -36,7 +35,7 @@ const NAME_RULE: &str = "Validation failed: Name should be a valid NPM package n
 pub async fn put(mut request: RegistryRequest, name: &str) -> Result<Response, Error> {
     request.caller.require_authenticated()?;
     if let Some(update) = NoopUpdate::read_body(&mut request.http).await? {
-        return update.acknowledge(&request, name);
+        return Err(update.refuse(&request, name));
     }
     let mut body = std::mem::take(&mut request.http.body);
     access::authorize_publish(&request)?;

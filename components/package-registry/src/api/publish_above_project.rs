@@ -9,11 +9,11 @@ use http::StatusCode;
 use http::header::{ALLOW, HeaderValue};
 use kit::{Error, Response};
 
-/// `PUT` of a package at group or instance level. A [`NoopUpdate`] is answered as in a project. Any other document is
+/// `PUT` of a package at group or instance level. A [`NoopUpdate`] is refused as in a project. Any other document is
 /// 405. The error names the package's project, if the caller may read a package of this name.
 pub async fn put(mut request: RegistryRequest, name: &str) -> Result<Response, Error> {
     match NoopUpdate::read_body(&mut request.http).await? {
-        Some(update) => update.acknowledge(&request, name),
+        Some(update) => Err(update.refuse(&request, name)),
         None => Err(refusal(&request, name)?),
     }
 }

@@ -6,7 +6,7 @@
 //! | [`UNAUTHENTICATED`] | requests without one | address | 15 s | off |
 //! | [`LOOKUPS`] | requests without a token at group and instance level, which read several projects | address | 15 s | 2000 |
 //! | [`PUBLISHES`] | requests that change packages | user or deploy token | 60 s | 30000 |
-//! | [`SEARCHES`] | searches and lists without a token, and audits where names are forwarded | address | 60 s | 120 |
+//! | [`SEARCHES`] | searches, lists and look-ups by id without a token, and audits where names are forwarded | address | 60 s | 120 |
 //!
 //! Invalid tokens are limited where callers are authenticated ([`directory::caller::INVALID_TOKENS`]). The reference
 //! service's values of the first two are 1000 and 800. Limits that are off by default count exactly. For the others,
@@ -63,6 +63,11 @@ fn is_publish(endpoint: &Endpoint) -> bool {
             | Endpoint::RemoveFile { .. }
             | Endpoint::SetTag { .. }
             | Endpoint::RemoveTag { .. }
+            | Endpoint::RemovePackage { .. }
+            | Endpoint::RemovePackageFile { .. }
+            | Endpoint::AddProtectionRule
+            | Endpoint::ChangeProtectionRule { .. }
+            | Endpoint::RemoveProtectionRule { .. }
             | Endpoint::TransferName { .. }
             | Endpoint::ReleaseName { .. }
             | Endpoint::AllowProject { .. }
@@ -77,6 +82,8 @@ fn check_cost(env: &Env, address: &str, route: &Route) -> Result<(), Error> {
     // An audit reads a large body only if it may be forwarded.
     let is_search = match route.endpoint {
         Endpoint::Search | Endpoint::List => true,
+        Endpoint::Files { .. } | Endpoint::GroupPackages { .. } => true,
+        Endpoint::Package { .. } | Endpoint::PackageFiles { .. } | Endpoint::Pipelines { .. } => true,
         Endpoint::Audit(_) => forward::registry(env)?.is_some(),
         _ => false,
     };

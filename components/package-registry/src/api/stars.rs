@@ -6,16 +6,10 @@ use kit::Response;
 use serde_json::{Value, json};
 
 /// npm prints this header (<https://docs.npmjs.com/cli/v11/using-npm/logging>).
-pub const NPM_NOTICE: HeaderName = HeaderName::from_static("npm-notice");
+const NPM_NOTICE: HeaderName = HeaderName::from_static("npm-notice");
 
 /// `GET <prefix>/-/_view/starredByUser?key="NAME"`: an empty list for every user.
 pub fn list() -> Response {
     let notice = HeaderValue::from_static("this registry keeps no stars");
     Response::ok(&json!({"rows": Vec::<Value>::new()})).with_header(NPM_NOTICE, notice)
-}
-
-/// The answer to a star that was set or removed.
-pub fn acknowledge() -> Response {
-    let notice = HeaderValue::from_static("nothing was changed: this registry keeps no stars");
-    Response::ok(&json!({"ok": true})).with_header(NPM_NOTICE, notice)
 }

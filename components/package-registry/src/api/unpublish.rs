@@ -7,8 +7,8 @@
 
 use super::access::{self, Authorized, Read, Unpublish};
 use super::error::{outdated, package_not_found, same_text};
+use super::limits;
 use super::noop_update::NoopUpdate;
-use super::publish::MAX_ENVELOPE;
 use super::request::RegistryRequest;
 use super::update::{Change, update};
 use crate::document::Envelope;
@@ -29,10 +29,10 @@ pub async fn versions(mut request: RegistryRequest, name: &str, revision: &str) 
     // The document decides which right is needed. A caller who may not even read the package is refused before the body
     // is read.
     access::authorize::<Read>(&request, name, package_not_found)?;
-    let bytes = std::mem::take(&mut request.http.body).collect(MAX_ENVELOPE as u64).await?;
+    let bytes = std::mem::take(&mut request.http.body).collect(limits::document(&request.env) as u64).await?;
     let request = access::renew(request)?;
     if let Some(update) = NoopUpdate::read(&bytes) {
-        return update.acknowledge(&request, name);
+        return Err(update.refuse(&request, name));
     }
     let envelope = Envelope { bytes, file: None };
     let invalid = |text: String| same_text(StatusCode::BAD_REQUEST, text);
@@ -96,6 +96,17 @@ fn unpublish(
         store::remove_chunks(env, &upload);
     }
     Ok(ok())
+}
+
+/// Unpublishes one version, unless that is done already.
+pub fn version(env: &Env, authorized: &Authorized<Unpublish>, version: &str) -> Result<(), Error> {
+    let mut removed = Vec::new();
+    update(env, authorized, |package| {
+        removed = remove(env, package, |listed| listed != version, None)?;
+        Ok(if removed.is_empty() { Change::None } else { Change::Made })
+    })?;
+    removed.iter().for_each(|upload| store::remove_chunks(env, upload));
+    Ok(())
 }
 
 /// Whether a listed version would be unpublished.

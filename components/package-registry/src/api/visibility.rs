@@ -5,7 +5,6 @@ use super::access::{self, Read};
 use super::caching;
 use super::error::package_not_found;
 use super::forward::Resource;
-use super::owners;
 use super::request::RegistryRequest;
 use crate::route::Level;
 use kit::{Error, Response};
@@ -21,12 +20,6 @@ pub fn get(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
 pub fn access_status(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
     let access = if is_public(request, name, Resource::AccessStatus)? { "public" } else { "restricted" };
     Ok(Response::ok(&json!({"access": access, "publish_requires_tfa": false})))
-}
-
-/// `POST` and `PUT <prefix>/-/package/:package_name/access`: refused, because npm and pnpm would print any success as a
-/// change.
-pub fn refuse_change(request: &RegistryRequest) -> Error {
-    owners::unchanged(request, "nothing was changed: who may read a package is who may read its project")
 }
 
 fn is_public(request: &RegistryRequest, name: &str, resource: Resource) -> Result<bool, Error> {

@@ -293,18 +293,25 @@ fn a_field_with_two_readings_is_refused() {
         |text: &str| InstallFields::of_file(&name("lib"), &PackageJson::read(text.as_bytes()).unwrap()).map(drop);
     for (text, field) in [
         (r#"{"scripts":{},"scripts":{"install":"evil"}}"#, "scripts"),
-        (r#"{"dependencies":{"a":"1","a":"2"}}"#, "dependencies"),
-        (r#"{"scripts":{"install":"a","inst\u0061ll":"b"}}"#, "scripts"),
+        (r#"{"dependencies":{"a":"1","a":"2"}}"#, "dependencies.a"),
+        (r#"{"engines":{"node":"1","node":"2"}}"#, "engines.node"),
+        (r#"{"scripts":{"install":"a","inst\u0061ll":"b"}}"#, "scripts.install"),
     ] {
         assert_eq!(read(text), Err(TarballError::ManifestAmbiguous(field.into())), "{text}");
     }
-    for text in [r#"{"license":"a","license":"b"}"#, r#"{"dependencies":{"a":"1","a":"1"}}"#, r#"{"os":"a","os":"a"}"#]
-    {
+    for text in [
+        r#"{"license":"a","license":"b"}"#,
+        r#"{"dependencies":{"a":"1","a":"1"}}"#,
+        r#"{"os":"a","os":"a"}"#,
+        r#"{"scripts":{"test":"a","test":"b","install":"c"}}"#,
+        r#"{"devDependencies":{"a":"1","a":"2"}}"#,
+        r#"{"devDependencies":{"a":"1"},"devDependencies":{"b":"1"}}"#,
+    ] {
         assert_eq!(read(text), Ok(()), "{text}");
     }
     let twice = RawValue::from_string(r#"{"a":"1","a":"2"}"#.into()).unwrap();
     let document = InstallFields::of_document(&name("lib"), |field| (field == "bin").then_some(&*twice));
-    assert_eq!(document.unwrap_err(), "bin");
+    assert_eq!(document.unwrap_err(), "bin.a");
 }
 
 /// A value that installers may read differently is not served, and not accepted from a document.

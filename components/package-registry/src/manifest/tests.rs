@@ -146,7 +146,9 @@ fn install_fields_come_from_the_file() {
     assert_eq!(
         error.to_string(),
         "Validation failed: Package json has another `bundleDependencies` than package.json in the attachment: \
-         [\"evil\"] instead of nothing"
+         [\"evil\"] instead of nothing. Most often a script prepack or postpack changes package.json while the file is \
+         packed. Pack the file first and publish it by its name, or let the operator set registry_manifest_mismatch to \
+         file, so that the file's value counts"
     );
     let record = reconciled(&published, file, false).unwrap();
     assert_eq!((record.get("dependencies"), record.get("bundledDependencies")), (None, None));

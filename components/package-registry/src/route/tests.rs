@@ -139,12 +139,12 @@ fn tags_and_services() {
     assert_eq!(at(&Method::GET, "/-/package/@acme%2flib/visibility"), visibility);
     let access = Endpoint::AccessStatus { name: "@acme/lib".into() };
     assert_eq!(at(&Method::GET, "/-/package/@acme%2flib/access"), access);
-    assert_eq!(at(&Method::POST, "/-/package/@acme%2flib/access"), Endpoint::ChangeAccess);
-    assert_eq!(at(&Method::PUT, "/-/package/@acme%2flib/access"), Endpoint::ChangeAccess);
+    assert_eq!(at(&Method::POST, "/-/package/@acme%2flib/access"), Endpoint::Unchangeable(Missing::Visibility));
+    assert_eq!(at(&Method::PUT, "/-/package/@acme%2flib/access"), Endpoint::Unchangeable(Missing::Visibility));
     let owners = Endpoint::Owners { name: "@acme/lib".into() };
     assert_eq!(at(&Method::GET, "/-/package/@acme%2flib/owners"), owners);
-    assert_eq!(at(&Method::PUT, "/-/package/@acme%2flib/owners"), Endpoint::ChangeOwners);
-    assert_eq!(at(&Method::DELETE, "/-/package/@acme%2flib/owners/mia"), Endpoint::ChangeOwners);
+    assert_eq!(at(&Method::PUT, "/-/package/@acme%2flib/owners"), Endpoint::Unchangeable(Missing::Owners));
+    assert_eq!(at(&Method::DELETE, "/-/package/@acme%2flib/owners/mia"), Endpoint::Unchangeable(Missing::Owners));
 }
 
 #[test]
@@ -191,4 +191,36 @@ fn tasks() {
     assert_eq!(task(Method::GET, &format!("{base}/gc")), Some(Err(405)));
     assert_eq!(task(Method::POST, &format!("{base}/gc/")), Some(Err(404)));
     assert_eq!(task(Method::POST, "/api/v4/packages/npm/gc"), None);
+}
+
+#[test]
+fn the_packages_api_is_beside_the_registries() {
+    let of = |method: &Method, path: &str| route(method, &format!("/api/v4/projects/7/packages{path}"));
+    for (method, path, endpoint) in [
+        (Method::GET, "", Endpoint::List),
+        (Method::GET, "/12", Endpoint::Package { id: "12".into() }),
+        (Method::DELETE, "/12", Endpoint::RemovePackage { id: "12".into() }),
+        (Method::GET, "/12/package_files", Endpoint::PackageFiles { id: "12".into() }),
+        (Method::DELETE, "/12/package_files/3", Endpoint::RemovePackageFile { id: "12".into(), file: "3".into() }),
+        (Method::GET, "/12/pipelines", Endpoint::Pipelines { id: "12".into() }),
+        (Method::GET, "/protection/rules", Endpoint::ProtectionRules),
+        (Method::POST, "/protection/rules", Endpoint::AddProtectionRule),
+        (Method::PATCH, "/protection/rules/3", Endpoint::ChangeProtectionRule { id: "3".into() }),
+        (Method::DELETE, "/protection/rules/3", Endpoint::RemoveProtectionRule { id: "3".into() }),
+        (Method::GET, "/npm/package_files", Endpoint::Metadata { name: "package_files".into() }),
+    ] {
+        assert_eq!(of(&method, path).unwrap().endpoint, endpoint, "{method} {path}");
+    }
+    for (method, path, status) in [
+        (Method::POST, "", 405),
+        (Method::PUT, "/12", 405),
+        (Method::GET, "/12/package_files/3", 405),
+        (Method::DELETE, "/12/pipelines", 405),
+        (Method::PUT, "/protection/rules/3", 405),
+        (Method::GET, "/12/other", 404),
+        (Method::GET, "/12/package_files/3/x", 404),
+    ] {
+        assert_eq!(of(&method, path).unwrap_err().status, status, "{method} {path}");
+    }
+    assert_eq!(route(&Method::GET, "/api/v4/groups/g/packages/12").unwrap_err().status, 404);
 }

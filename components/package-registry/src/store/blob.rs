@@ -40,3 +40,11 @@ pub fn write(env: &Env, key: &Key, bytes: Bytes) -> Result<(), StoreError> {
     env.blobs.put(&key, bytes);
     Ok(())
 }
+
+/// `None` for a damaged record.
+pub fn unless_damaged<T>(outcome: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match outcome {
+        Err(StoreError::Corrupt { .. }) => Ok(None),
+        outcome => outcome.map(Some),
+    }
+}

@@ -46,6 +46,8 @@ pub enum Key<'a> {
     ProjectsByVersionBelow(&'a RootKey, &'a PackageName, &'a str),
     NameOwner(&'a RootKey, &'a PackageName),
     Reservations(&'a RootKey),
+    VersionId(u64),
+    Protection(&'a ProjectKey),
     /// A list in the tree of [`super::package_names`], by its digits.
     PackageNames(&'a ProjectKey, &'a str),
     Projects,
@@ -62,6 +64,16 @@ impl Key<'_> {
     /// The prefixes of [`Key::PackageNames`].
     pub fn package_names() -> [String; 2] {
         [PREFIX, PREFIX_2].map(|prefix| format!("{prefix}project/"))
+    }
+
+    /// The prefix of [`Key::Protection`].
+    pub fn protections() -> String {
+        format!("{PREFIX}protection/")
+    }
+
+    /// The project of a [`Key::Protection`]; `None` for other keys.
+    pub fn parse_protection(key: &str) -> Option<ProjectKey> {
+        ProjectKey::parse(key.strip_prefix(&Self::protections())?)
     }
 
     /// The project of a [`Key::PackageNames`]; `None` for other keys, and for the counter of such a key.
@@ -96,6 +108,9 @@ impl fmt::Display for Key<'_> {
             Key::ProjectsByVersionBelow(root, name, version) => write!(f, "claim/{root}/{name}/{version}"),
             Key::NameOwner(root, name) => write!(f, "owner/{root}/{name}"),
             Key::Reservations(root) => write!(f, "reserved/{root}"),
+            // Keys sort as the numbers do, so that garbage collection reads its sorted marks in order.
+            Key::VersionId(id) => write!(f, "id/{id:014x}"),
+            Key::Protection(project) => write!(f, "protection/{project}"),
             Key::PackageNames(project, "") => write!(f, "project/{project}"),
             Key::PackageNames(project, digits) => write!(f, "project/{project}/{digits}"),
             Key::Projects => f.write_str("projects"),

@@ -1,15 +1,17 @@
 //! Iterates over all packages and traces the blobs that they name, for maintenance. The lists of package names are
 //! roots, too: they name no blobs, and are removed with their projects.
 
+use super::blob::unless_damaged;
 use super::key::{Key, PREFIX};
 use super::listing;
 use super::package_names;
 use super::packages::package;
+use super::version_ids;
 use super::version_runs::index_uncached;
 use crate::name::PackageName;
 use crate::package::Package;
 use crate::version_run::{self, VersionState};
-use directory::project::{self, Existence, ProjectKey};
+use directory::project::ProjectKey;
 use kit::Env;
 use kit::reachability::{KeyLayout, Tracer};
 use kit::root;
@@ -44,7 +46,7 @@ fn packages() -> String {
 
 /// The package of a key; `None` for the counter beside it (see [`kit::root::update`]), and for a list of names.
 fn parse_key(key: &str) -> Result<Option<PackageKey>, StoreError> {
-    if Key::package_names().iter().any(|lists| key.starts_with(lists)) {
+    if key.starts_with(&Key::protections()) || Key::package_names().iter().any(|lists| key.starts_with(lists)) {
         return Ok(None);
     }
     let read = |key: &str| {
@@ -61,10 +63,11 @@ fn parse_key(key: &str) -> Result<Option<PackageKey>, StoreError> {
 /// The layout of the keys (see [`kit::reachability`]).
 pub fn key_layout() -> KeyLayout {
     let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("{PREFIX}{kind}/")).collect();
+    let [names, names_below] = Key::package_names();
     KeyLayout {
-        roots: [packages()].into_iter().chain(Key::package_names()).collect(),
+        roots: vec![packages(), names, Key::protections(), names_below],
         records: Vec::new(),
-        blobs: below(&["segment", "upload"]),
+        blobs: below(&["id", "segment", "upload"]),
         marks: format!("{PREFIX}gc/"),
     }
 }
@@ -85,19 +88,13 @@ pub fn trace(env: &Env, key: &str, tracer: &mut Tracer) -> Result<bool, StoreErr
     }
 }
 
-/// Whether the project of a package, or of a list of names, was deleted. A project that the directory never knew does
-/// not count: its records may be imported later. 1 read.
+/// Whether the project of a package, of a list of names, or of protection rules was deleted. 1 read.
 pub fn is_orphaned(env: &Env, key: &str) -> Result<bool, StoreError> {
-    let project = match Key::parse_package_names(key) {
+    let project = match Key::parse_package_names(key).or_else(|| Key::parse_protection(key)) {
         None => parse_key(key)?.map(|package| package.project),
         listed => listed,
     };
-    let Some(project) = project else { return Ok(false) };
-    Ok(match project::existence(env, project.id)? {
-        Existence::Unknown => false,
-        Existence::Deleted => true,
-        Existence::Present(incarnation) => incarnation != project.incarnation,
-    })
+    project.map_or(Ok(false), |project| version_ids::is_deleted(env, &project))
 }
 
 /// Removes a package, or a list of package names, of a deleted project. It leaves the listings first, so that an
@@ -167,23 +164,17 @@ fn remove_versions(env: &Env, project: &ProjectKey, name: &PackageName, tracer: 
     Ok(())
 }
 
-/// `None` for a damaged record.
-fn unless_damaged<T>(outcome: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
-    match outcome {
-        Err(StoreError::Corrupt { .. }) => Ok(None),
-        outcome => outcome.map(Some),
-    }
-}
-
 /// Traces the blobs that one revision of a package names. An unpublished version keeps its line in the
 /// index, but not its upload.
 fn trace_package(env: &Env, package: &Package, tracer: &mut Tracer) -> Result<(), StoreError> {
     package.latest_upload.iter().for_each(|upload| tracer.mark_id(upload));
     for run in &package.runs {
         tracer.mark_id(&run.id);
-        version_run::entries(&index_uncached(env, run)?)
-            .filter(|entry| entry.state == VersionState::Listed)
-            .for_each(|entry| tracer.mark_id(entry.upload));
+        let index = index_uncached(env, run)?;
+        for entry in version_run::entries(&index).filter(|entry| entry.state == VersionState::Listed) {
+            tracer.mark_id(entry.upload);
+            package.ids.of(entry.upload).into_iter().for_each(|id| tracer.mark(version_ids::blob_id(id)));
+        }
     }
     Ok(())
 }

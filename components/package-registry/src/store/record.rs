@@ -2,7 +2,7 @@
 //! ignored. Any other change is a new format below a new prefix.
 
 use crate::checksum::Checksum;
-use crate::package::{Events, MessageChange, MessageChanges, Package, RunRef, Tag};
+use crate::package::{Events, MessageChange, MessageChanges, Package, RunRef, Tag, VersionIds};
 use crate::version::Version;
 use directory::project::{Incarnation, ProjectKey};
 use kit::Timestamp;
@@ -34,6 +34,11 @@ pub struct PackageRecord {
     message_changes: Option<MessageChangesRecord>,
     #[serde(rename = "about", default, skip_serializing_if = "Option::is_none")]
     latest_upload: Option<String>,
+    /// Earlier builds index no ids, and drop both fields.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    ids_indexed: bool,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    drawn_ids: BTreeMap<String, u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -99,6 +104,7 @@ impl PackageRecord {
                 },
             },
             latest_upload: self.latest_upload,
+            ids: VersionIds { are_indexed: self.ids_indexed, drawn: self.drawn_ids },
         })
     }
 }
@@ -127,6 +133,8 @@ impl From<&Package> for PackageRecord {
             messages_changed: package.messages.last,
             message_changes: MessageChangesRecord::of(&package.messages),
             latest_upload: package.latest_upload.clone(),
+            ids_indexed: package.ids.are_indexed,
+            drawn_ids: package.ids.drawn.clone(),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! GNU tar's long names).
 
 use super::contents::{Contents, Totals};
-use super::error::{MAX_ENTRIES, MAX_MANIFEST, TarballError, excerpt};
+use super::error::{MAX_MANIFEST, TarballError, TarballLimits, excerpt};
 use super::header::{self, BLOCK};
 use super::link;
 use super::name::{EntryName, MANIFEST};
@@ -19,9 +19,9 @@ const MAX_EXTENSION: u64 = 1 << 20;
 const MAX_SIZE: u64 = (1 << 31) - 1;
 
 pub struct Archive {
-    /// Bytes that may still be unpacked, of `limit`.
+    limits: TarballLimits,
+    /// Bytes that may still be unpacked.
     remaining: u64,
-    limit: u64,
     /// The part of a header that has arrived, up to a block.
     header: Vec<u8>,
     /// Bytes of the current entry that have not arrived, and of its padding.
@@ -81,11 +81,10 @@ impl io::Write for Archive {
 }
 
 impl Archive {
-    /// An archive of at most `limit` bytes.
-    pub fn new(limit: u64) -> Self {
+    pub fn new(limits: TarballLimits) -> Self {
         Archive {
-            remaining: limit,
-            limit,
+            limits,
+            remaining: limits.unpacked,
             header: Vec::with_capacity(BLOCK),
             content_left: 0,
             padding: 0,
@@ -95,15 +94,17 @@ impl Archive {
             extension: Extension::None,
             ended: false,
             entries: 0,
-            tree: Tree::default(),
+            tree: Tree::new(limits.entries),
             manifest: None,
             totals: Totals::default(),
         }
     }
 
     fn feed(&mut self, mut input: &[u8]) -> Result<(), TarballError> {
-        self.remaining =
-            self.remaining.checked_sub(input.len() as u64).ok_or(TarballError::UnpackedTooLarge(self.limit))?;
+        self.remaining = self
+            .remaining
+            .checked_sub(input.len() as u64)
+            .ok_or(TarballError::UnpackedTooLarge(self.limits.unpacked))?;
         while !input.is_empty() {
             let (piece, rest) = input.split_at(input.len().min(self.bytes_of_part()));
             input = rest;
@@ -171,8 +172,8 @@ impl Archive {
             return Err(TarballError::Archive(why));
         }
         self.entries += 1;
-        if self.entries > MAX_ENTRIES {
-            return Err(TarballError::TooManyEntries);
+        if self.entries > self.limits.entries {
+            return Err(TarballError::TooManyEntries(self.limits.entries));
         }
         let header = Header::from_byte_slice(bytes);
         let size = header.entry_size().map_err(|_| TarballError::Archive("the size in a header is no octal number"))?;

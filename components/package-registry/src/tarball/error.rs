@@ -5,8 +5,13 @@ use std::{error, fmt};
 /// Largest `package.json`, in bytes: the reference service's limit.
 pub const MAX_MANIFEST: u64 = 4 << 20;
 
-/// Most entries. The largest published packages have some ten thousand files.
-pub const MAX_ENTRIES: u32 = 100_000;
+/// The limits of a file.
+#[derive(Debug, Clone, Copy)]
+pub struct TarballLimits {
+    /// Its unpacked size, in bytes.
+    pub unpacked: u64,
+    pub entries: u32,
+}
 
 /// Why a file is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +22,8 @@ pub enum TarballError {
     Archive(&'static str),
     /// The entry's name, and its problem.
     Entry(String, &'static str),
-    TooManyEntries,
+    /// The limit.
+    TooManyEntries(u32),
     /// The limit in bytes.
     UnpackedTooLarge(u64),
     ManifestMissing,
@@ -38,7 +44,7 @@ impl fmt::Display for TarballError {
             TarballError::Gzip(why) => write!(f, "Attachment is not a gzip file: {why}"),
             TarballError::Archive(why) => write!(f, "Attachment is not a tar archive: {why}"),
             TarballError::Entry(name, why) => write!(f, "Attachment has an entry `{name}` that {why}"),
-            TarballError::TooManyEntries => write!(f, "Attachment has more than {MAX_ENTRIES} entries"),
+            TarballError::TooManyEntries(limit) => write!(f, "Attachment has more than {limit} entries"),
             TarballError::UnpackedTooLarge(limit) => write!(f, "Attachment unpacks to more than {limit} bytes"),
             TarballError::ManifestMissing => f.write_str("package.json not found"),
             TarballError::ManifestTooLarge(size) => {

@@ -34,6 +34,11 @@ impl<'a> PackageJson<'a> {
         }
     }
 
+    /// The last member of this name, which most programs use.
+    pub fn last(&self, name: &str) -> Option<&'a RawValue> {
+        self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| *value)
+    }
+
     /// Checks that it names this package and version, and has no `__proto__`, from which only some programs read
     /// fields.
     pub fn verify(&self, name: &PackageName, version: &Version) -> Result<(), TarballError> {

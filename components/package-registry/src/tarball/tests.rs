@@ -62,7 +62,7 @@ fn manifest() -> Vec<u8> {
 #[track_caller]
 fn inspect(file: &[u8]) -> Result<Contents, TarballError> {
     let in_pieces = |length: usize| {
-        let mut inspector = TarballInspector::new(1 << 24);
+        let mut inspector = TarballInspector::new(TarballLimits { unpacked: 1 << 24, entries: 100_000 });
         file.chunks(length).for_each(|piece| inspector.feed(piece));
         inspector.finish()
     };
@@ -364,14 +364,14 @@ fn bombs_are_not_unpacked() {
     assert_eq!(inspect(&bomb), Err(TarballError::UnpackedTooLarge(1 << 24)));
 
     let folder = entry(EntryType::Directory, b"package/a", b"");
-    let mut inspector = TarballInspector::new(u64::MAX);
+    let mut inspector = TarballInspector::new(TarballLimits { unpacked: u64::MAX, entries: 100_000 });
     inspector.feed(&gzip(&folder.repeat(100_001)));
-    assert_eq!(inspector.finish(), Err(TarballError::TooManyEntries));
+    assert_eq!(inspector.finish(), Err(TarballError::TooManyEntries(100_000)));
 
     // Each name is in a hundred new folders.
-    let mut inspector = TarballInspector::new(u64::MAX);
+    let mut inspector = TarballInspector::new(TarballLimits { unpacked: u64::MAX, entries: 100_000 });
     let deep = (0..2100).map(|n| records(&[("path", &format!("package/{n}{}", "/x".repeat(100)))]));
     let deep: Vec<Vec<u8>> = deep.map(|records| [records, file("package/x", b"")].concat()).collect();
     inspector.feed(&gzip(&deep.concat()));
-    assert_eq!(inspector.finish(), Err(TarballError::TooManyEntries));
+    assert_eq!(inspector.finish(), Err(TarballError::TooManyEntries(100_000)));
 }

@@ -1,6 +1,6 @@
 //! The folders, files and links of an archive. No two entries have one path on any file system.
 
-use super::error::{MAX_ENTRIES, TarballError, excerpt};
+use super::error::{TarballError, excerpt};
 use super::name::{self, EntryName};
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
@@ -34,6 +34,8 @@ pub struct Tree {
     nodes: HashMap<[u8; 16], Node>,
     /// Digests of the contents of files that may be repeated.
     contents: HashMap<[u8; 16], [u8; 32]>,
+    /// The most entries.
+    limit: u32,
 }
 
 #[derive(Debug)]
@@ -79,6 +81,11 @@ impl<'a> KeyedPath<'a> {
 }
 
 impl Tree {
+    /// A tree of at most `limit` entries.
+    pub fn new(limit: u32) -> Self {
+        Tree { limit, ..Tree::default() }
+    }
+
     /// Adds an entry and the folders in its name. A folder may be added again, and so may a file whose contents are
     /// known.
     pub fn add(&mut self, name: &EntryName, kind: NodeKind) -> Result<Added, TarballError> {
@@ -121,8 +128,8 @@ impl Tree {
 
     fn insert(&mut self, key: [u8; 16], node: Node) -> Result<(), TarballError> {
         // Allows a folder for each entry. Packages have fewer.
-        if self.nodes.len() >= 2 * MAX_ENTRIES as usize {
-            return Err(TarballError::TooManyEntries);
+        if self.nodes.len() as u64 >= 2 * u64::from(self.limit) {
+            return Err(TarballError::TooManyEntries(self.limit));
         }
         self.nodes.insert(key, node);
         Ok(())
@@ -140,7 +147,7 @@ mod tests {
 
     /// Adds entries; a name with a slash at its end is a folder.
     fn add(names: &[&str]) -> Result<Tree, String> {
-        let mut tree = Tree::default();
+        let mut tree = Tree::new(10);
         for name in names {
             let kind = if name.ends_with('/') { NodeKind::Folder } else { NodeKind::File };
             let name = EntryName::read(name.as_bytes()).unwrap();

@@ -241,6 +241,9 @@ fn route(method: &Method, path: &str, user: Option<bool>, text: &str) -> (u16, V
         "users/mia/projects" | "users/plain/projects" => (200, json!([project(text, is_admin)])),
         _ if path.ends_with("/-/v1/search") => (200, search(text)),
         _ if path.ends_with("/dist-tags") && !path.contains("left-pad") => (200, json!({})),
+        _ if path.ends_with("/-/package/%40acme%2Flib/files/1.0.0") => {
+            (200, json!({"files": [{"path": text, "size": 7}], "truncated": true}))
+        }
         _ if path.ends_with("packages/npm/%40acme%2Flib") => (200, package(text)),
         _ if path.ends_with("packages/npm/%40acme%2Flib/1.0.0") => (200, json!({"version": "1.0.0"})),
         _ => (404, json!({"message": "404 Not Found"})),

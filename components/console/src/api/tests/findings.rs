@@ -177,3 +177,14 @@ fn unknown_addresses_are_a_page_for_people_and_json_for_programs() {
         }
     }
 }
+
+#[test]
+fn a_package_shows_the_files_of_its_tarball() {
+    let forge = Forge::new("a\u{202e}b");
+    let page = forge.get("/packages/@acme/lib?project=acme/app&version=1.0.0", None).text;
+    assert!(page.contains("?project=acme%2Fapp&amp;files=all&amp;version=1.0.0\""), "{page}");
+    let files = forge.get("/packages/@acme/lib?project=acme/app&version=1.0.0&files=all", None).text;
+    assert!(files.contains("aria-label=\"Files\"") && files.contains(CONTROL) && files.contains("7 B"), "{files}");
+    assert!(files.contains("more files than this list") && !files.contains("aria-label=\"Readme\""), "{files}");
+    assert_eq!(forge.get("/packages/@acme/lib?files=some", None).status, 400);
+}

@@ -5,6 +5,7 @@ use super::denial;
 use crate::api::error::same_text;
 use crate::api::request::RegistryRequest;
 use crate::route::Endpoint;
+use crate::store;
 use directory::access::{self, Role};
 use directory::caller::{self, Caller};
 use directory::namespace::Visibility;
@@ -13,6 +14,7 @@ use directory::{protection, setting};
 use http::{Method, StatusCode};
 use kit::store::StoreError;
 use kit::{Env, Error};
+use serde_json::Value;
 
 /// Scopes of deploy tokens that allow reading and writing packages.
 const DEPLOY_READ: &[&str] = &["read_package_registry", "write_package_registry"];
@@ -78,7 +80,8 @@ pub fn check(request: &RegistryRequest, project: &Project, action: Action) -> Re
     if role < minimum { Err(refuse()) } else { Ok(Some(role)) }
 }
 
-/// Checks the protection rules for this name. `role` comes from [`check`]; a deploy token has none. Reads the settings.
+/// Checks the protection rules for this name, of which the strictest counts. `role` comes from [`check`]; a deploy token
+/// has none. Reads the settings and the project's rules.
 pub fn check_protection(
     env: &Env,
     caller: &Caller,
@@ -88,9 +91,15 @@ pub fn check_protection(
     action: Action,
 ) -> Result<(), Error> {
     let settings = setting::read(env)?;
-    let rules = protection::parse_rules(settings.all().get(protection::SETTING))
-        .map_err(|why| StoreError::corrupt(&format!("the setting `{}`", protection::SETTING), why))?;
-    match protection::required_access(&rules, project.id, name, action == Action::Unpublish) {
+    let own = Value::from(store::protection(env, &project.key())?.rules.clone());
+    let mut required = None;
+    for (rules, what) in [(settings.all().get(protection::SETTING), protection::SETTING), (Some(&own), "protection/")] {
+        let rules =
+            protection::parse_rules(rules).map_err(|why| StoreError::corrupt(&format!("the setting `{what}`"), why))?;
+        let removes = action == Action::Unpublish;
+        required = required.max(protection::required_access(&rules, project.id, name, removes));
+    }
+    match required {
         Some(minimum) if !minimum.allows(role, caller.is_admin()) => {
             Err(same_text(StatusCode::FORBIDDEN, "Package protected."))
         }

@@ -5,7 +5,8 @@ use crate::consistency::{self, ListedVersion, PackageCheck};
 use crate::integrity::{Hasher, Integrity};
 use crate::name::PackageName;
 use crate::package::Package;
-use crate::store::{self, ListingLookup, PackageKey};
+use crate::package_list::number;
+use crate::store::{self, ListingLookup, NewVersion, PackageKey};
 use directory::project::{self, ProjectKey};
 use kit::Env;
 use kit::fsck::CheckReport;
@@ -114,6 +115,7 @@ fn check_revision(
             checked.add_problem(key, "searches and groups do not find it: no listing names it".to_owned());
         }
         check_package_level_fields(env, key, &package, checked)?;
+        check_ids(env, (key, project, name), &package, &listed, checked)?;
         if let Some(remark) = remark_on_name(env, project, name).map(|remark| remark.filter(|_| !listed.is_empty()))? {
             checked.remark(key, &remark);
         }
@@ -139,6 +141,28 @@ fn check_revision(
         }
     }
     Ok(revision)
+}
+
+/// Checks that the ids of versions lead to them, and names versions whose id another version had. Versions of earlier
+/// builds may not be indexed yet.
+fn check_ids(
+    env: &Env,
+    (key, project, name): (&str, &ProjectKey, &PackageName),
+    package: &Package,
+    listed: &[ListedVersion],
+    checked: &mut CheckReport,
+) -> Result<(), StoreError> {
+    for ListedVersion { version, upload, .. } in listed {
+        let new = NewVersion { project, name, version, upload };
+        let is_expected = package.ids.are_indexed || package.ids.drawn.contains_key(upload);
+        if is_expected && store::unless_damaged(store::is_indexed(env, &new, &package.ids))? != Some(true) {
+            checked.add_problem(key, format!("version {version}: its numeric id does not lead to it"));
+        }
+        if let (Some(id), Some(usual)) = (package.ids.drawn.get(upload), number(upload)) {
+            checked.remark(key, &format!("version {version} has the id {id}, because another version had {usual}"));
+        }
+    }
+    Ok(())
 }
 
 /// A remark on a package whose name is another project's.

@@ -8,11 +8,11 @@ use crate::api::access::ownership::{self, NameClaim};
 use crate::api::access::{self, PublishGrant};
 use crate::api::error::same_text;
 use crate::api::request::RegistryRequest;
-use crate::api::{latest, tag};
+use crate::api::{latest, limits, tag};
 use crate::integrity::ComputedDigests;
 use crate::name::PackageName;
-use crate::package::{MAX_STORED, Package};
-use crate::store::{self, Staging, StoredVersion};
+use crate::package::Package;
+use crate::store::{self, NewVersion, Staging, StoredVersion};
 use crate::version::Version;
 use crate::version_run::{self, IndexEntry, VersionRun, VersionState};
 use directory::project::ProjectKey;
@@ -58,12 +58,17 @@ impl Publication<'_> {
             let release = self.release.as_ref().map_err(Error::clone)?;
             let revision = current.as_ref().map(Package::revision_id);
             let package = match prepared.take().filter(|(basis, _)| *basis == revision) {
-                Some((_, package)) => package,
+                Some((_, mut package)) => {
+                    // Maintenance adds ids without a revision.
+                    current.iter().for_each(|current| package.ids.extend(&current.ids));
+                    package
+                }
                 None => self.prepare(current, release, &event, staging, &mut claim)?,
             };
             claim.ensure_valid()?;
             prepared = Some((revision, package.clone()));
-            Ok(Decision::Replace(package, Committed::Added(self.row(staging.id()))))
+            let answer = self.row(&package, staging.id());
+            Ok(Decision::Replace(package, Committed::Added(answer)))
         })
     }
 
@@ -74,7 +79,7 @@ impl Publication<'_> {
         event: &str,
         upload: &str,
     ) -> Result<Option<Decision<Package, Committed>>, PublishError> {
-        let added = || Some(Decision::Keep(Committed::Added(self.row(upload))));
+        let added = || Some(Decision::Keep(Committed::Added(self.row(package, upload))));
         match store::find(self.env, package, self.version.as_str())? {
             None if package.has_applied(event) => Ok(added()),
             None => Ok(None),
@@ -105,7 +110,7 @@ impl Publication<'_> {
             return Err(exists().into());
         }
         let release = self.release.as_ref().map_err(Error::clone)?;
-        let answer = Committed::Repeated(self.row(&version.upload));
+        let answer = Committed::Repeated(self.row(package, &version.upload));
         if package.has_applied(event) {
             return Ok(Decision::Keep(answer));
         }
@@ -182,6 +187,10 @@ impl Publication<'_> {
         if let Some(document) = &release.attestations {
             store::save_attestations(env, staging.id(), document)?;
         }
+        let (project, version) = (&self.grant.project.key(), self.version.as_str());
+        let new = NewVersion { project, name: self.name, version, upload: staging.id() };
+        package.ids.are_indexed |= is_new;
+        store::index_version(env, &new, &mut package.ids)?;
         self.add(&mut package, release, staging.id())?;
         package.record_change(event, env.now);
         Ok(package)
@@ -227,14 +236,15 @@ impl Publication<'_> {
 
     /// Checks that metadata can still be rendered with the version.
     fn check_size(&self, package: &Package, release: &Release) -> Result<(), PublishError> {
-        let size = package.stored() + release.full.len() as u64;
-        if size <= MAX_STORED {
+        let (size, most) = (package.stored() + release.full.len() as u64, limits::metadata(self.env));
+        if size <= most {
             return Ok(());
         }
         let name = self.name;
         Err(PublishError::invalid(format!(
             "Validation failed: With this version, the metadata of {name} would have {size} bytes; at most \
-             {MAX_STORED} are allowed. Unpublish versions that are not needed, or shorten the package.json"
+             {most} are allowed by the variable {}. Unpublish versions that are not needed, or shorten the package.json",
+            limits::MAX_METADATA
         )))
     }
 
@@ -253,12 +263,11 @@ impl Publication<'_> {
         Ok(package.publish(version, &release.tags.first, upload, merged, run, env.now).map_err(tag::tag_error)?)
     }
 
-    /// The body of a successful answer: the row that the reference service keeps for a version. No
-    /// client reads it.
-    fn row(&self, upload: &str) -> Value {
+    /// The body of a successful answer: the row that the reference service keeps for a version.
+    fn row(&self, package: &Package, upload: &str) -> Value {
         let now = self.env.now.to_iso();
         json!({
-            "id": upload,
+            "id": package.ids.of(upload),
             "project_id": self.grant.project.id,
             "name": self.name.as_str(),
             "version": self.version.as_str(),

@@ -2,6 +2,7 @@
 
 use super::tags::DocumentTags;
 use crate::api::error::same_text;
+use crate::api::limits;
 use crate::api::request::RegistryRequest;
 use crate::install_fields::InstallFields;
 use crate::integrity::{ComputedDigests, DeclaredDigests, Integrity};
@@ -62,7 +63,7 @@ impl ReceivedVersion<'_> {
         let tags = DocumentTags::read(submission.tags.as_ref(), version)?;
         let declared = DeclaredDigests { length: submission.length, ..manifest.declared() };
         computed.verify(&declared).map_err(|mismatch| invalid(format!("Validation failed: {mismatch}")))?;
-        let contents = contents.map_err(|error| invalid(error.to_string()))?;
+        let contents = contents.map_err(|error| invalid(limited(&error)))?;
         let fields = install_fields(&contents, name, version).map_err(|error| invalid(error.to_string()))?;
         let are_errors = self.request.env.variables.get(MANIFEST_MISMATCH) != Some(USE_FILE);
         let reconciled = manifest.reconcile(&fields, contents.has_gyp_file, are_errors);
@@ -120,6 +121,15 @@ fn provenance(
     }
     let read = Provenance::read(&text.data, text.length, Artifact { name, version, file });
     read.map(Some).map_err(|error| invalid(error.to_string()))
+}
+
+/// The text of an error of the file, with the variable whose limit it exceeds.
+fn limited(error: &TarballError) -> String {
+    match error {
+        TarballError::TooManyEntries(_) => format!("{error}, the limit in the variable {}", limits::MAX_ENTRIES),
+        TarballError::UnpackedTooLarge(_) => format!("{error}, the limit in the variable {}", limits::MAX_UNPACKED),
+        _ => error.to_string(),
+    }
 }
 
 fn invalid(text: String) -> Error {

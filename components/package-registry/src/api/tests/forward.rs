@@ -85,7 +85,7 @@ fn the_address_of_the_other_registry_is_trimmed_or_refused() {
     {
         assert_eq!(answers(address), [(500, String::new()), (500, String::new())], "{address:?}");
     }
-    assert_eq!(answers("\n"), [(404, String::new()), (200, String::new())]);
+    assert_eq!(answers("\n"), [(404, String::new()), (404, String::new())]);
 }
 
 #[test]
@@ -227,12 +227,13 @@ fn an_audit_with_a_name_that_may_not_leave_stays() {
             }
             let answer = forge.send(sent);
             let shown = String::from_utf8_lossy(body);
-            assert_eq!((answer.status, answer.header("location")), (200, ""), "{report} {shown}");
+            assert_eq!((answer.status, answer.header("location")), (404, ""), "{report} {shown}");
+            assert!(answer.text().contains("no advisories were looked for"), "{}", answer.text());
         }
         let sent = request(Method::POST, &path).body(gzip(b"{\"lib\":[]}")).with("content-encoding", "gzip");
         assert_eq!(forge.send(sent).status, 307);
         let sent = request(Method::POST, &path).body("{\"lib\":[]}").with("content-encoding", "br");
-        assert_eq!(forge.send(sent).status, 200);
+        assert_eq!(forge.send(sent).status, 404);
     }
 }
 
@@ -268,7 +269,7 @@ fn an_audit_stays_wherever_its_body_has_such_a_name() {
             json!({"name": "x", "dependencies": {"lib": {"resolved": format!("https://h/npm/{name}/-/x-1.0.0.tgz")}}}),
             json!({"name": "x", "dependencies": {"lib": {"version": format!("https://h/{}/-/x-1.tgz", name.replace('/', "%2F"))}}}),
         ] {
-            assert_eq!(audit(body.clone()), 200, "{body}");
+            assert_eq!(audit(body.clone()), 404, "{body}");
         }
     }
     let body =
@@ -287,19 +288,17 @@ fn an_audit_stays_if_a_name_is_held_at_its_level() {
         forge.send(request(Method::POST, &path).by(user).body(json!({"lib": ["1.0.0"], name: ["1.0.0"]}).to_string()))
     };
     for (prefix, user, name, status) in [
-        ("/projects/7", "developer", "local", 200),
-        ("/projects/acme%2Fweb", "", "local", 200),
-        ("/groups/acme/-", "developer", "local", 200),
-        ("/groups/acme/-", "", "local", 200),
+        ("/projects/7", "developer", "local", 404),
+        ("/projects/acme%2Fweb", "", "local", 404),
+        ("/groups/acme/-", "developer", "local", 404),
+        ("/groups/acme/-", "", "local", 404),
         ("/groups/acme%2Fsub/-", "developer", "local", 307),
         ("/projects/8", "developer", "local", 307),
-        ("/projects/404", "developer", "local", 307),
         ("/groups/other/-", "developer", "local", 307),
         ("", "developer", "local", 307),
-        ("/projects/9", "developer", "@far/core", 200),
-        ("/projects/9", "outsider", "@far/core", 200),
-        ("/groups/acme/-", "developer", "@far/core", 200),
-        ("/groups/acme%2Fsub/-", "developer", "@far/core", 200),
+        ("/projects/9", "developer", "@far/core", 404),
+        ("/groups/acme/-", "developer", "@far/core", 404),
+        ("/groups/acme%2Fsub/-", "developer", "@far/core", 404),
         ("/projects/7", "developer", "@far/core", 307),
         ("/projects/7", "developer", "locals", 307),
     ] {
@@ -307,7 +306,10 @@ fn an_audit_stays_if_a_name_is_held_at_its_level() {
         assert_eq!(metadata.status == 302, status == 307, "{prefix} {user} {name}: {}", metadata.status);
         assert_eq!(audit(prefix, user, name).status, status, "{prefix} {user} {name}");
     }
-    assert_eq!(audit("/groups/acme%2Fsub/-", "outsider", "lib").status, 404);
+    for prefix in ["/groups/acme%2Fsub/-", "/projects/9", "/projects/404"] {
+        let answer = audit(prefix, "outsider", "lib");
+        assert!(answer.status == 404 && answer.text().contains("Not Found"), "{prefix}: {}", answer.text());
+    }
 }
 
 /// A broken-off publication leaves a name without a package.
@@ -330,7 +332,7 @@ fn an_audit_looks_up_a_bounded_number_of_names_without_packages() {
         assert!(counting.operations() < 4200, "{prefix} {count}: {}", counting.operations());
         answer.status
     };
-    for (names, of_project, of_group) in [(2_000, 307, 307), (4_000, 307, 200), (4_001, 200, 200)] {
+    for (names, of_project, of_group) in [(2_000, 307, 307), (4_000, 307, 404), (4_001, 404, 404)] {
         for project in &projects {
             set(&format!("project/{project}"), json!({"packages": claimed(names).collect::<Vec<_>>()}));
         }
@@ -345,7 +347,7 @@ fn an_audit_of_one_name_in_a_group_of_several_projects() {
     for (project, name) in [(PUBLIC, "one"), (INTERNAL, "two"), (PRIVATE, "three"), (17, "elsewhere")] {
         forge.publish(project, name, "1.0.0");
     }
-    for (name, status) in [("one", 200), ("two", 200), ("three", 200), ("elsewhere", 307), ("four", 307)] {
+    for (name, status) in [("one", 404), ("two", 404), ("three", 404), ("elsewhere", 307), ("four", 307)] {
         let path = "/groups/acme/-/packages/npm/-/npm/v1/security/advisories/bulk";
         let answer = forge.send(request(Method::POST, path).body(json!({name: []}).to_string()));
         assert_eq!(answer.status, status, "{name}");

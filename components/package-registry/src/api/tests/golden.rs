@@ -55,6 +55,12 @@ fn records_of_earlier_builds_are_read() {
     }
     let attestations = forge.get("/packages/npm/-/npm/v1/attestations/@acme%2flib@1.0.0").json();
     assert_eq!(attestations["attestations"][0]["predicateType"], "https://slsa.dev/provenance/v1");
+    // The id of 1.0.0 is in the index, and that of the other version is not.
+    for (id, version) in [(512, "1.0.0"), (0x800, "1.1.0-rc.1+build.7")] {
+        assert_eq!(forge.get(&format!("/projects/7/packages/{id}")).json()["version"], version);
+    }
+    let rules = forge.send(request(Method::GET, "/projects/7/packages/protection/rules").by("maintainer")).json();
+    assert_eq!((&rules[0]["id"], &rules[0]["minimum_access_level_for_push"]), (&json!(5), &json!("owner")));
     let found = forge.get("/packages/npm/-/v1/search?text=lib").json();
     assert_eq!((&found["total"], &found["objects"][0]["package"]["name"]), (&json!(1), &json!("@acme/lib")));
     let unpublished = "@acme/lib@1.0.1 was unpublished, and its number is not used again: publish another version";

@@ -307,6 +307,7 @@ fn limits_are_enforced_early_and_late() {
     let mut forge = Forge::new();
     let file = tarball("lib", "1.0.0", b"payload");
     forge.variables.push(("registry_max_tarball_bytes", file.len().to_string().leak()));
+    forge.variables.push(("registry_max_document_bytes", "33554432"));
     assert_eq!(forge.send(publication_of("lib", "1.0.0", &file).to(PUBLIC)).status, 200);
     let large = tarball("lib", "1.0.1", &[7; 513]);
     forge.send(publication_of("lib", "1.0.1", &large).to(PUBLIC)).is_refused(400, "File is too large.");
@@ -317,7 +318,9 @@ fn limits_are_enforced_early_and_late() {
         .is_refused(413, &format!("413 Request Entity Too Large: at most {most} bytes are accepted"));
     assert_eq!(forge.send(request(most)).status, 200);
     let padded = publication("lib", "1.0.3").change(|d| d["x"] = json!("y".repeat(32 << 20)));
-    forge.send(padded.to(PUBLIC)).is_refused(413, "the document without its attachment is larger than 33554432 bytes");
+    let text = "the document without its attachment is larger than 33554432 bytes, the limit in the variable \
+                registry_max_document_bytes";
+    forge.send(padded.to(PUBLIC)).is_refused(413, text);
     let manifest = publication("lib", "1.0.4").change(|d| d["versions"]["1.0.4"]["x"] = json!("y".repeat(2 << 20)));
     let answer = forge.send(manifest.to(PUBLIC));
     assert!(
@@ -326,7 +329,7 @@ fn limits_are_enforced_early_and_late() {
         answer.text()
     );
     forge.variables.push(("registry_max_unpacked_bytes", "3071"));
-    let text = "Attachment unpacks to more than 3071 bytes";
+    let text = "Attachment unpacks to more than 3071 bytes, the limit in the variable registry_max_unpacked_bytes";
     forge.send(publication("lib", "1.0.5").to(PUBLIC)).is_refused(400, text);
     let encoded = publication("lib", "1.0.5").to(PUBLIC).with("content-encoding", "gzip");
     assert_eq!(forge.send(encoded).status, 415);

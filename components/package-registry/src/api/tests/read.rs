@@ -284,7 +284,8 @@ fn invalid_names() {
 
 #[test]
 fn services() {
-    let forge = Forge::new();
+    let mut forge = Forge::new();
+    forge.variables.push(("registry_audit", "empty"));
     let get = |path: &str, user: &str| forge.send(request(Method::GET, &format!("/packages/npm/-/{path}")).by(user));
     assert_eq!((get("ping", "").status, get("ping", "").json()), (200, json!({})));
     assert_eq!(get("whoami", "developer").json(), json!({"username": "developer"}));
@@ -364,4 +365,32 @@ fn a_former_path_of_a_private_project_is_read_by_its_readers_only() {
         forge.send(put.by(user).body(publication.as_str())).status
     };
     assert_eq!((put("developer"), put("outsider")), (405, 404));
+}
+
+/// Clients print an empty answer as "0 vulnerabilities".
+#[test]
+fn an_audit_for_which_nothing_is_looked_up_is_refused() {
+    let forge = Forge::new();
+    for (path, user, status) in [
+        ("/packages/npm", "", 404),
+        ("/projects/7/packages/npm", "", 404),
+        ("/projects/9/packages/npm", "", 401),
+        ("/projects/9/packages/npm", "outsider", 404),
+        ("/projects/9/packages/npm", "guest", 403),
+        ("/groups/acme%2fsub/-/packages/npm", "", 401),
+        ("/groups/acme%2fsub/-/packages/npm", "outsider", 404),
+        ("/groups/acme%2fsub/-/packages/npm", "reporter", 404),
+    ] {
+        for report in ["advisories/bulk", "audits/quick", "audits"] {
+            let path = format!("{path}/-/npm/v1/security/{report}");
+            let answer = forge.send(request(Method::POST, &path).by(user).body("{\"lib\":[\"1.0.0\"]}"));
+            assert_eq!(answer.status, status, "{path} {user}: {}", answer.text());
+        }
+    }
+    let path = "/projects/9/packages/npm/-/npm/v1/security/advisories/bulk";
+    forge.send(request(Method::POST, path).body("{}")).is_refused(
+        404,
+        "no advisories were looked for, because this registry knows none: audit with the address of a registry that \
+         has advisories (npm audit --registry URL)",
+    );
 }

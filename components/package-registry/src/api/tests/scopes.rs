@@ -60,7 +60,7 @@ fn a_token_for_reading_reads_and_audits() {
     for path in READS.into_iter().filter(|path| !path.ends_with("missing")) {
         assert_eq!(forge.send(request(Method::GET, path).by("reads")).status, 200, "{path}");
     }
-    assert_eq!(forge.send(request(Method::POST, AUDIT).by("reads").body("{}")).status, 200);
+    assert_eq!(forge.send(request(Method::POST, AUDIT).by("reads").body("{}")).status, 404);
     is_insufficient(&forge.send(publication("lib", "2.0.0").to(PUBLIC).by("reads")), "api");
 }
 
@@ -72,7 +72,7 @@ fn deploy_tokens_for_packages_may_read_search_and_audit() {
         for path in READS.into_iter().take(6).chain(["/packages/npm/-/v1/search?text=lib", "/packages/npm/-/ping"]) {
             assert_eq!(forge.send(request(Method::GET, path).by("deploys")).status, 200, "{scope} {path}");
         }
-        assert_eq!(forge.send(request(Method::POST, AUDIT).by("deploys").body("{}")).status, 200);
+        assert_eq!(forge.send(request(Method::POST, AUDIT).by("deploys").body("{}")).status, 404);
         let status = forge.send(publication("lib", "2.0.0").to(PUBLIC).by("deploys")).status;
         assert_eq!(status, if scope == "write_package_registry" { 200 } else { 403 });
     }

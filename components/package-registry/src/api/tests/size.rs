@@ -1,7 +1,10 @@
 //! The most that the versions of a package can have together.
 
 use super::*;
-use crate::package::MAX_STORED;
+
+/// In bytes.
+const MAX_METADATA: u64 = 24 << 20;
+const LIMIT: (&str, &str) = ("registry_max_metadata_bytes", "25165824");
 
 const PATH: &str = "/projects/7/packages/npm/lib";
 
@@ -12,13 +15,15 @@ fn large(version: &str) -> Publication {
 #[test]
 fn a_package_grows_until_its_metadata_could_not_be_rendered() {
     let mut forge = Forge::new();
-    forge.variables.push(("bootstrap_admin_token", "boot"));
+    forge.variables.extend([("bootstrap_admin_token", "boot"), LIMIT]);
     for n in 0..12 {
         assert_eq!(forge.send(large(&format!("1.0.{n}")).to(PUBLIC)).status, 200, "{n}");
     }
     let refused = forge.send(large("2.0.0").to(PUBLIC));
     assert_eq!(refused.status, 400);
-    assert!(refused.text().contains(&MAX_STORED.to_string()) && refused.text().contains("Unpublish versions"));
+    assert!(
+        refused.text().contains(&MAX_METADATA.to_string()) && refused.text().contains("registry_max_metadata_bytes")
+    );
     let fsck = request(Method::POST, "/maintenance/package-registry/fsck").by("boot").body("{}");
     assert_eq!(forge.send(fsck).json()["failed"], 0);
 
@@ -34,7 +39,8 @@ fn a_package_grows_until_its_metadata_could_not_be_rendered() {
 
 #[test]
 fn deprecations_make_a_package_no_larger() {
-    let forge = super::cost::forge(650);
+    let mut forge = super::cost::forge(650);
+    forge.variables.push(LIMIT);
     let deprecate = |from: u64, message: &str| {
         let mut document = json!({"name": "lib", "versions": {}});
         for n in from..from + 160 {
@@ -46,6 +52,6 @@ fn deprecations_make_a_package_no_larger() {
     let answers: Vec<TestResponse> = [1, 161, 321, 481].map(|from| deprecate(from, &long)).into();
     assert_eq!((answers[0].status, answers[3].status), (200, 400));
     assert!(answers[3].text().contains("shorten the messages"), "{}", answers[3].text());
-    assert!(forge.get(PATH).body.len() as u64 <= MAX_STORED + (1 << 20));
+    assert!(forge.get(PATH).body.len() as u64 <= MAX_METADATA + (1 << 20));
     assert_eq!(deprecate(1, "").status, 200);
 }

@@ -55,7 +55,7 @@ fn a_document_that_differs_from_its_file_is_refused_by_field() {
     for (change, field) in [
         ((|manifest| manifest["dependencies"] = json!({"evil": "1"})) as fn(&mut Value), "dependencies"),
         (|manifest| manifest["bin"] = json!("payload"), "bin"),
-        (|manifest| manifest["scripts"] = json!({"postinstall": "evil"}), "scripts"),
+        (|manifest| manifest["scripts"] = json!({"test": "t", "postinstall": "evil"}), "scripts.postinstall"),
         (|manifest| manifest["engines"] = json!({"node": "1"}), "engines"),
         (|manifest| manifest["os"] = json!(["linux"]), "os"),
         (|manifest| manifest["cpu"] = json!("x64"), "cpu"),

@@ -42,13 +42,15 @@ fn pnpm_gets_the_visibility_in_its_own_form() {
         assert_eq!((status.status, status.json()), (200, json!({"access": access, "publish_requires_tfa": false})));
         let owners = forge.get(&format!("{path}/owners"));
         assert_eq!((owners.status, owners.json()), (200, json!([{"username": "maintainer", "email": ""}])));
-        let text = "nothing was changed: the owners of a package are the members of its project";
+        let text =
+            "nothing was changed: the owners of a package are the members of its project: add and remove them there";
         let add = || request(Method::PUT, &format!("{path}/owners")).body(r#"{"user":"guest"}"#);
         let remove = request(Method::DELETE, &format!("{path}/owners/maintainer"));
         forge.send(add()).is_refused(400, text);
         forge.send(remove).is_refused(400, text);
         assert_eq!(forge.send(add().by("")).status, 401);
-        let text = "nothing was changed: who may read a package is who may read its project";
+        let text =
+            "nothing was changed: who may read a package is who may read its project: change the project's visibility";
         for method in [Method::POST, Method::PUT] {
             let change = || request(method.clone(), &format!("{path}/access")).body(r#"{"access":"public"}"#);
             forge.send(change()).is_refused(400, text);

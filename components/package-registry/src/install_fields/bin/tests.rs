@@ -139,7 +139,7 @@ fn a_command_has_one_path() {
         r#"{"@acme/a":"x.js","a":"evil.js"}"#,
         r#"{"b\\a":"x.js","c:a":"evil.js"}"#,
     ] {
-        assert_eq!(read(bin), (Err(TarballError::ManifestAmbiguous("bin.a".into())), Err("bin")), "{bin}");
+        assert_eq!(read(bin), (Err(TarballError::ManifestAmbiguous("bin.a".into())), Err("bin.a".to_owned())), "{bin}");
     }
     for bin in [r#"{"a":"x.js","./a":"./x.js"}"#, r#"{"a":"x.js","b":"y.js"}"#, r#"{"a":"x.js","./a":7}"#] {
         assert_eq!(read(bin), (Ok(()), Ok(())), "{bin}");
