@@ -142,10 +142,12 @@ pub(crate) fn remove_ownerless(
     Ok(is_removed)
 }
 
+type Confirmation = dyn FnOnce(&Env) -> Result<(), SaveError>;
+
 /// A written record that has claimed a path and not confirmed it yet. A confirmation waits until the record is durable.
 /// A writer that confirms several records after all of them are written waits once.
 #[must_use = "the record stays incomplete until it is confirmed"]
-pub struct Unconfirmed(Box<dyn FnOnce(&Env) -> Result<(), SaveError>>);
+pub struct Unconfirmed(Box<Confirmation>);
 
 impl Unconfirmed {
     pub(crate) fn new(confirm: impl FnOnce(&Env) -> Result<(), SaveError> + 'static) -> Self {

@@ -303,8 +303,8 @@ fn a_token_that_is_not_active_is_imported_revoked() {
     }
 }
 
-/// A store that answers reads from committed values waits for the disk when a request reads its own write. All earlier
-/// writes are durable then.
+/// A host reads committed values. So it waits for the disk when a request reads what it has written since its last wait.
+/// All earlier writes are durable then.
 #[test]
 fn a_batch_of_new_records_waits_for_the_disk_a_few_times_however_many_they_are() {
     let waits = |records: u64| {
