@@ -242,7 +242,9 @@ impl Up {
                 Ok((path, Some(runtime)))
             }
             None => {
-                tracing::info!(manifest = %path.display(), "serving the application of this folder");
+                if path.exists() {
+                    tracing::info!(manifest = %path.display(), "serving the application of this folder");
+                }
                 Ok((path, None))
             }
         }
