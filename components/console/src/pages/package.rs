@@ -214,11 +214,9 @@ fn facts(metadata: &Metadata, release: &Release, files: &str) -> Markup {
                 @if let Some(publisher) = version.publisher() { dt { "By" } dd { bdi { (publisher.name) } } }
                 @if let Some(license) = version.license() { dt { "Licence" } dd { bdi { (license) } } }
                 @if let Some(size) = version.dist.unpacked_size {
-                    dt { "Size" }
-                    dd {
-                        (bytes(size)) ", "
-                        a href=(files) { @if let Some(files) = version.dist.files { (number(files)) " " } "files" }
-                    }
+                    dt { "Size" } dd { (bytes(size)) }
+                    dt { "Files" }
+                    dd { a href=(files) { @if let Some(files) = version.dist.files { (number(files)) } @else { "list" } } }
                 }
                 @for (engine, range) in version.engines() {
                     dt { bdi { (engine) } } dd { bdi { (range.as_str().unwrap_or_default()) } }
