@@ -70,7 +70,7 @@ impl Suggestion {
 /// The most lines above the commented one, and the most below, that a suggestion replaces.
 const MAX_OFFSET: u32 = 100;
 
-/// A proposed replacement of the lines around the one that was commented on.
+/// A proposed replacement of the commented line and of lines around it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SuggestionBlock {
     /// How many lines above the commented one are replaced as well, at most 100.

@@ -327,7 +327,7 @@ impl Deployer {
         Ok(None)
     }
 
-    /// A stored component, if this host's own policy admits it: the host's copy, or else that of the hosts.
+    /// Reads a stored component: the copy of this host, or else the copy of the store. This host's policy must admit it.
     fn read_shared(&self, service: &ComponentService, digest: &Digest) -> Result<Signed, DeployError> {
         let trust =
             |(wasm, signature): &Signed| self.state().files.trust(service.id(), wasm, digest, signature.as_ref());

@@ -160,8 +160,8 @@ impl Serving {
     }
 }
 
-/// The build of each component: the one that all hosts of the store serve, or else the one of the data folder's record
-/// or of the manifest.
+/// Chooses the build of each component: from the record of all hosts, else from the record of the data folder, else from
+/// the manifest.
 fn choose_all(
     components: Vec<Component>,
     files: &mut Deployments,

@@ -55,7 +55,7 @@ fn records_of_earlier_builds_are_read() {
     }
     let attestations = forge.get("/packages/npm/-/npm/v1/attestations/@acme%2flib@1.0.0").json();
     assert_eq!(attestations["attestations"][0]["predicateType"], "https://slsa.dev/provenance/v1");
-    // The id of 1.0.0 is in the index, and that of the other version is not.
+    // The index has the id of 1.0.0, and not the id of the other version.
     for (id, version) in [(512, "1.0.0"), (0x800, "1.1.0-rc.1+build.7")] {
         assert_eq!(forge.get(&format!("/projects/7/packages/{id}")).json()["version"], version);
     }
