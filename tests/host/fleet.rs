@@ -2,6 +2,7 @@
 //! `make test POSTGRES=no` leaves these out.
 
 mod copied;
+mod formats;
 mod outages;
 mod reports;
 mod trust;

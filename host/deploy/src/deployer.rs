@@ -162,6 +162,7 @@ impl Deployer {
         // The report's time does not include the wait for another compilation.
         let started = Instant::now();
         let revision = self.load(service, request.wasm.clone(), "the component that was sent", StopPhase::Stopping)?;
+        self.check_formats(service, &revision, request.canary.is_some())?;
         let settings = service.deployment().settings.clone();
         let state = lock_for_change()?;
         // Before the file is kept, so that no other change removes it.
@@ -230,6 +231,7 @@ impl Deployer {
         }
         let previous = entry.previous.ok_or_else(|| DeployError::NoPrevious(component.to_owned()))?;
         let (settings, revision) = self.prepare(service, &previous)?;
+        self.check_formats(service, &revision, false)?;
         self.prepared.keep(component, settings, revision.clone());
         let trust = self.state().files.trust_stored(component, &previous)?.for_audit();
         // Without `expected`, the rollback would undo a deployment that was made meanwhile.

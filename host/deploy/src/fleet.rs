@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::audit::Action;
 use super::deployer::Expected;
+use super::formats::Formats;
 use super::policy::Signature;
 use super::stop_phase::StopPhases;
 use super::{DeployError, HOST};
@@ -113,6 +114,9 @@ pub struct HostReport {
     /// A pending change of its own that it has abandoned, if it could not withdraw it.
     #[serde(default)]
     pub given_up: Option<String>,
+    /// What its components read and write. A build before 0.2 reports none.
+    #[serde(default)]
+    pub formats: Option<Vec<Formats>>,
     /// Why it does not serve the same components as the other hosts.
     #[serde(default)]
     pub problem: Option<String>,

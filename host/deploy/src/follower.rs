@@ -17,7 +17,7 @@ use super::deployer::Expected;
 use super::files::{Deployments, completed};
 use super::fleet::{Fleet, PendingChange, ServingEntry, Signed, own_or_fetched};
 use super::stop_phase::StopPhase;
-use super::{DeployError, Deployer};
+use super::{DeployError, Deployer, formats};
 
 /// How often the thread reads the record if no request triggers a read.
 const EVERY: Duration = Duration::from_millis(250);
@@ -158,8 +158,10 @@ impl FollowerState {
         {
             tracing::error!(problem, "this host cannot serve what the others do");
         }
+        let formats = formats::serving(deployer.application().services(), None);
         let mut is_new = self.fleet.set_report(|report| {
             report.problem = problem;
+            report.formats = Some(formats);
             if is_applied {
                 report.record_version = record_version;
             }
@@ -215,8 +217,16 @@ impl FollowerState {
 
     fn begin_work(&mut self, wanted: Wanted, proposal: Option<String>) {
         let (deployer, fleet, (component, digest)) = (self.deployer.clone(), self.fleet.clone(), wanted.clone());
+        let is_proposed = proposal.is_some();
         let prepare = move || {
-            let prepared = deployer.service(&component).and_then(|service| deployer.prepare(service, &digest));
+            let prepared = deployer.service(&component).and_then(|service| {
+                let prepared = deployer.prepare(service, &digest)?;
+                // Components that the others serve already cannot be refused.
+                if is_proposed {
+                    deployer.check_formats(service, &prepared.1, false)?;
+                }
+                Ok(prepared)
+            });
             let keep = |(settings, revision)| deployer.prepared.keep(&component, settings, revision);
             let prepared = prepared.map(keep);
             fleet.followed.wake();

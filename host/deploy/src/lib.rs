@@ -34,6 +34,7 @@ mod fleet_change;
 #[cfg(test)]
 mod fleet_hosts;
 mod follower;
+mod formats;
 mod policy;
 mod prepared;
 mod record;
@@ -61,6 +62,7 @@ pub use deployer::{Deployer, Expected};
 pub use files::{Deployments, InitialComponent, RecordError};
 pub use fleet::{Fleet, FleetHost, ServingRecord};
 pub use follower::Follower;
+pub use formats::Mixture;
 pub use policy::{PolicyError, Signature, TrustPolicy, Untrusted};
 pub use reload::{ReloadError, ReloadOutcome, ReloadRecord, Reloaded};
 pub use start::{DeployOptions, Environment, Serving, StartError};
@@ -141,6 +143,8 @@ pub enum DeployError {
     Untrusted { component: String, source: Box<Untrusted> },
     #[error(transparent)]
     Load(#[from] LoadError),
+    #[error(transparent)]
+    Mixture(#[from] Mixture),
     #[error("{0}")]
     Fleet(String),
     #[error("the store of the hosts: {0}")]

@@ -23,10 +23,11 @@ use hexad_telemetry::metrics::Metrics;
 use hexad_trace::{TraceError, Tracer};
 
 use crate::files::Deployments;
+use crate::fleet::LIVE;
 use crate::secrets::{self, SecretError, Secrets};
 use crate::{
-    COMPONENTS, DeployError, Deployer, Fleet, Follower, InitialComponent, RecordError, Supervisor, TrustPolicy,
-    restore_deployed,
+    COMPONENTS, DeployError, Deployer, Fleet, Follower, InitialComponent, Mixture, RecordError, Supervisor,
+    TrustPolicy, formats, restore_deployed,
 };
 
 /// The parts of the host that components run in.
@@ -80,6 +81,8 @@ pub enum StartError {
     #[error(transparent)]
     Component(#[from] LoadError),
     #[error(transparent)]
+    Formats(#[from] Mixture),
+    #[error(transparent)]
     Outbound(#[from] TlsError),
     #[error(transparent)]
     Traces(#[from] TraceError),
@@ -121,6 +124,8 @@ impl Serving {
         let limits = (&memory, &environment.stalled);
         let services = load_services(&environment.runtime, chosen, &backends, &outbound, limits)
             .map_err(|error| store.failure().map_or(error, StartError::Store))?;
+        formats::check_start(&services)?;
+        fleet.as_ref().map_or(Ok(()), |fleet| join(fleet, &services, &backends))?;
 
         let (events, receiver) = mpsc::channel();
         let (cache, followed) = (ResponseCache::new()?, fleet.as_ref().map(|fleet| fleet.followed.clone()));
@@ -158,6 +163,26 @@ impl Serving {
             follower.stop();
         }
     }
+}
+
+/// Reports this host to the others of the store. Refuses components that cannot serve beside theirs.
+fn join(fleet: &Fleet, services: &[ComponentService], backends: &[Arc<dyn Backend>]) -> Result<(), StartError> {
+    fleet.set_report(|report| report.formats = Some(formats::serving(services, None)));
+    let check = || formats::check_hosts(services, (fleet, &fleet.exchange_reports()?), backends);
+    let checked = check().or_else(|_| {
+        // A host that was killed counts as live for so long.
+        std::thread::sleep(LIVE);
+        check()
+    });
+    checked.map_err(|error| {
+        if let Err(error) = fleet.store.leave(&fleet.instance) {
+            tracing::debug!(%error, "the other hosts do not know that this one has not started");
+        }
+        match error {
+            DeployError::Mixture(mixture) => StartError::Formats(mixture),
+            error => StartError::Fleet(error),
+        }
+    })
 }
 
 /// Chooses the build of each component: from the record of all hosts, else from the record of the data folder, else from

@@ -1,6 +1,6 @@
 //! Which components can be swapped in, and rollbacks.
 
-use crate::versions::trapping;
+use crate::versions::{probe_of, trapping};
 use crate::*;
 
 #[tokio::test]
@@ -54,6 +54,66 @@ async fn a_version_that_cannot_read_the_stored_format_is_refused() {
     let error = swap(&server, "probe", variant("probe", 1)).unwrap_err().to_string();
     assert!(error.contains("format 2") && error.contains("[1]"), "{error}");
     assert_eq!(server.ok("hello").await, "hello");
+}
+
+#[tokio::test]
+async fn a_canary_does_not_write_what_the_active_version_cannot_read() {
+    let server = Server::with("");
+    let error = try_out(&server, "probe", probe_of("probe", 2, 2), trial(10.0)).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "component `probe`: it writes format 2 below `probe/`, and its active version does not read that; deploy it by \
+         `hexad swap` without a canary"
+    );
+    // The other way round, too: the active version would write what the canary cannot read.
+    swap(&server, "probe", probe_of("probe", 2, 2)).unwrap();
+    let error = try_out(&server, "probe", probe_of("probe", 1, 1), trial(10.0)).unwrap_err().to_string();
+    assert!(error.contains("format 2 below `probe/`"), "{error}");
+    try_out(&server, "probe", probe_of("probe", 3, 2), trial(10.0)).unwrap();
+}
+
+#[tokio::test]
+async fn a_rollback_to_a_version_that_cannot_read_what_was_written_since_is_refused() {
+    let server = Server::with("");
+    let first = digest(&server, "probe");
+    swap(&server, "probe", probe_of("probe", 2, 2)).unwrap();
+    let roll_back = || server.host.deployer().roll_back("probe", "the tests", None);
+    assert_eq!(roll_back().unwrap().digest, first, "nothing was written");
+    let second = roll_back().unwrap().digest;
+    server.ok("kv/set?key=probe/v2/a&value=1").await;
+    let error = roll_back().unwrap_err().to_string();
+    assert!(error.contains("records of format 2 below `probe/`, and it reads [1]"), "{error}");
+    assert_eq!(digest(&server, "probe"), second);
+    assert_eq!(server.ok("hello").await, "hello");
+}
+
+#[tokio::test]
+async fn a_version_that_writes_what_another_component_cannot_read_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("other.wasm");
+    let other = |wasm| std::fs::write(&source, wasm).unwrap();
+    let table = |id: &str| {
+        format!(
+            "[[trigger.http]]\nroute = \"/{id}/...\"\ncomponent = {id:?}\n[component.{id}]\nsource = {source:?}\n\
+             key_value_stores = [\"default\"]\nallowed_outbound_hosts = []\n[component.{id}.tool.hexad]\n\
+             read = [\"probe/\"]\nwrite = [\"probe/\"]\n"
+        )
+    };
+    let text = manifest("read = [\"probe/\"]\nwrite = [\"probe/\"]") + &table("other");
+    let start = || fixture::start(&folder, &text, &[], store());
+    other(probe_of("other", 2, 2));
+    let error = start().err().unwrap().to_string();
+    let sentence = "component `other`: it writes format 2 below `probe/`, and `probe` does not read that; first swap in \
+                    a version of `probe` that does";
+    assert_eq!(error, sentence);
+    other(probe_of("other", 1, 1));
+    let host = start().unwrap();
+    let server = Server { host, folder };
+    assert_eq!(swap(&server, "other", probe_of("other", 2, 2)).unwrap_err().to_string(), sentence);
+    swap(&server, "probe", probe_of("probe", 2, 1)).unwrap();
+    swap(&server, "other", probe_of("other", 2, 2)).unwrap();
+    let back = server.host.deployer().roll_back("probe", "the tests", None).unwrap_err().to_string();
+    assert!(back.contains("`other`: it writes format 2") && back.contains("`probe` does not read that"), "{back}");
 }
 
 #[tokio::test]

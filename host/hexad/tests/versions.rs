@@ -11,6 +11,17 @@ pub fn variant(name: &str, mark: u8) -> Vec<u8> {
     wasm
 }
 
+/// The probe as an area of another name, which reads formats up to the first number and writes the second.
+pub fn probe_of(name: &str, reads: u32, writes: u32) -> Vec<u8> {
+    const TEXT: &str = "area probe reads 1 writes 1";
+    let mut wasm = std::fs::read(guest("probe")).unwrap();
+    let place = wasm.windows(TEXT.len()).position(|bytes| bytes == TEXT.as_bytes()).unwrap();
+    let text = format!("area {name} reads {reads} writes {writes}");
+    assert_eq!(text.len(), TEXT.len());
+    wasm[place..place + TEXT.len()].copy_from_slice(text.as_bytes());
+    wasm
+}
+
 /// A component of the 0.2 interface that traps at every request.
 pub fn trapping() -> Vec<u8> {
     wat::parse_str(

@@ -8,7 +8,8 @@ use hexad_store::{Backend, StoreError};
 use wasmtime::Store;
 use wasmtime::component::InstancePre;
 
-use self::exports::hexad::platform::area::{self, Storage};
+use self::exports::hexad::platform::area;
+pub use self::exports::hexad::platform::area::Storage;
 use super::by_value::{self, ByValueExport};
 use crate::guest::Guest;
 
@@ -35,7 +36,6 @@ wasmtime::component::bindgen!({
     exports: { default: async },
 });
 
-/// An area's description of itself.
 pub use area::Description;
 
 /// The export that makes a component an area.
@@ -104,11 +104,7 @@ pub async fn identify(
     if description.area != id {
         return Err(AreaError::AnotherArea(description.area));
     }
-    for label in labels {
-        for storage in &description.storage {
-            check_formats(backend, label, storage).await?;
-        }
-    }
+    check_formats(backend, labels, &description.storage).await?;
     let checked = store.run_concurrent(async |accessor| area.call_check(accessor).await).await;
     match checked.flatten().map_err(AreaError::Failed)? {
         Ok(()) => Ok(Some(description)),
@@ -116,31 +112,54 @@ pub async fn identify(
     }
 }
 
-/// Checks that the area can read every stored format version under a prefix. Keys are `<prefix>v<version>/...`.
-async fn check_formats(backend: &dyn Backend, label: &str, storage: &Storage) -> Result<(), AreaError> {
-    let store: Arc<str> = Arc::from(label);
-    let prefix = format!("{}v", storage.prefix);
-    let mut after = String::new();
-    loop {
-        let found = backend.list(&store, &prefix, &after, 1).await.map_err(AreaError::Store)?;
-        let Some(key) = found.into_iter().next() else {
-            return Ok(());
-        };
-        let version = key.strip_prefix(&prefix).and_then(|rest| rest.split_once('/')).map(|(version, _)| version);
-        if let Some(stored) = version.and_then(|version| version.parse::<u32>().ok())
-            && !storage.reads.contains(&stored)
-        {
-            return Err(AreaError::UnreadableFormat {
-                label: label.to_owned(),
-                prefix: storage.prefix.clone(),
-                stored,
-                reads: storage.reads.clone(),
-            });
+/// Checks that an area can read every format that a store has below its prefixes.
+pub async fn check_formats(
+    backend: &dyn Backend,
+    labels: impl IntoIterator<Item = &str>,
+    storages: &[Storage],
+) -> Result<(), AreaError> {
+    for label in labels {
+        for Storage { prefix, reads, .. } in storages {
+            let found = stored_formats(backend, label, prefix).await.map_err(AreaError::Store)?;
+            if let Some(&stored) = found.iter().find(|stored| !reads.contains(stored)) {
+                let (label, prefix, reads) = (label.to_owned(), prefix.clone(), reads.clone());
+                return Err(AreaError::UnreadableFormat { label, prefix, stored, reads });
+            }
         }
-        // The last key that this version can have; the next listing begins after it.
-        after = match version {
-            Some(version) => format!("{prefix}{version}/{}", char::MAX),
+    }
+    Ok(())
+}
+
+/// The first prefix and format that an area writes, without being its oldest format or one that a store has.
+pub async fn unwritten_format(
+    backend: &dyn Backend,
+    labels: impl IntoIterator<Item = &str>,
+    storages: &[Storage],
+) -> Result<Option<(String, u32)>, AreaError> {
+    for label in labels {
+        for Storage { prefix, reads, writes } in storages {
+            let Some(format) = writes.filter(|format| reads.iter().min() != Some(format)) else { continue };
+            if !stored_formats(backend, label, prefix).await.map_err(AreaError::Store)?.contains(&format) {
+                return Ok(Some((prefix.clone(), format)));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The formats that a store has below a prefix. Keys are `<prefix>v<format>/...`.
+async fn stored_formats(backend: &dyn Backend, label: &str, prefix: &str) -> Result<Vec<u32>, StoreError> {
+    let store: Arc<str> = Arc::from(label);
+    let prefix = format!("{prefix}v");
+    let (mut after, mut formats) = (String::new(), Vec::new());
+    while let Some(key) = backend.list(&store, &prefix, &after, 1).await?.into_iter().next() {
+        let format = key.strip_prefix(&prefix).and_then(|rest| rest.split_once('/')).map(|(format, _)| format);
+        formats.extend(format.and_then(|format| format.parse::<u32>().ok()));
+        // The last key that this format can have; the next listing begins after it.
+        after = match format {
+            Some(format) => format!("{prefix}{format}/{}", char::MAX),
             None => key,
         };
     }
+    Ok(formats)
 }

@@ -21,7 +21,7 @@ mod service;
 mod timed_run;
 mod unfinished_bodies;
 
-pub use area::{AreaError, Description};
+pub use area::{AreaError, Description, Storage};
 pub use breaker::Health;
 pub use canary::{Canary, CanaryPolicy, DeploymentEvent, Verdict};
 pub use guest_call::{CallError, GuestCall};

@@ -17,7 +17,7 @@ use wasmtime::component::{self, InstancePre};
 use wasmtime_wasi_http::handler::ProxyPre;
 use wasmtime_wasi_http::{p2, p3};
 
-use super::area::{self, AreaError, Description};
+use super::area::{self, AreaError, Description, Storage};
 use super::breaker::{Breakers, Health};
 use super::by_value::ByValueExport;
 use super::pool::{InstancePool, InstanceTemplate};
@@ -185,13 +185,7 @@ impl Revision {
                 );
                 let labels = component.grants.labels();
                 let identified = area::identify(&component.id, &code.pre, code.by_value, store, &**backend, labels);
-                tokio::runtime::Builder::new_current_thread()
-                    .enable_all()
-                    .build()
-                    .map_err(|source| LoadError::Runtime { id: id(), source })?
-                    .block_on(async { tokio::time::timeout(CHECK_TIMEOUT, identified).await })
-                    .map_err(|source| LoadError::CheckTimeout { id: id(), source })?
-                    .map_err(|source| LoadError::Area { id: id(), source: source.or_outage(&scope) })?
+                within_check_timeout(&component.id, Some(&scope), identified)?
             }
         };
         let digest = code.digest;
@@ -234,6 +228,31 @@ impl Revision {
         }
     }
 
+    /// What the area reads and writes below its prefixes; nothing for another component.
+    pub fn storages(&self) -> &[Storage] {
+        self.description.as_ref().map_or(&[], |area| &area.storage)
+    }
+
+    /// Checks again that the area reads every format that the store has: another version may have written since
+    /// [`load`](Self::load). It blocks.
+    pub fn check_formats(&self, component: &Component, backends: &[Arc<dyn Backend>]) -> Result<(), LoadError> {
+        let Some(backend) = backends.first() else { return Ok(()) };
+        let checked = area::check_formats(&**backend, component.grants.labels(), self.storages());
+        within_check_timeout(&component.id, None, checked)
+    }
+
+    /// The first prefix and format that the area writes, without being its oldest format or one that the store has.
+    /// It blocks.
+    pub fn unwritten_format(
+        &self,
+        component: &Component,
+        backends: &[Arc<dyn Backend>],
+    ) -> Result<Option<(String, u32)>, LoadError> {
+        let Some(backend) = backends.first() else { return Ok(None) };
+        let find = area::unwritten_format(&**backend, component.grants.labels(), self.storages());
+        within_check_timeout(&component.id, None, find)
+    }
+
     /// The instances on the given shard.
     pub fn pool(&self, shard: usize) -> Option<&Arc<InstancePool>> {
         self.pools.get(shard)
@@ -262,6 +281,25 @@ impl Revision {
     pub fn revive(&self) {
         self.pools.iter().for_each(|pool| pool.revive());
     }
+}
+
+/// The outcome of a component's check. `scope` is that of its own reads.
+fn within_check_timeout<T>(
+    id: &str,
+    scope: Option<&RequestWrites>,
+    checked: impl Future<Output = Result<T, AreaError>>,
+) -> Result<T, LoadError> {
+    let id = || id.to_owned();
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|source| LoadError::Runtime { id: id(), source })?
+        .block_on(async { tokio::time::timeout(CHECK_TIMEOUT, checked).await })
+        .map_err(|source| LoadError::CheckTimeout { id: id(), source })?
+        .map_err(|source| match scope {
+            Some(scope) => LoadError::Area { id: id(), source: source.or_outage(scope) },
+            None => LoadError::Area { id: id(), source },
+        })
 }
 
 /// The first import without the grant that it needs, and a remedy for the operator.
