@@ -83,7 +83,8 @@
 //! | `upload/<id>/<n>` | blob | chunk `n` of the file, 1 MiB each but the last |
 //!
 //! The pages of `projects` and `project/<project>` are blobs below `package-registry/v3/projects/` and
-//! `package-registry/v3/names/`. If a store has such keys, a host refuses a component that reads earlier formats only.
+//! `package-registry/v3/names/`; `package-registry/v3/format` is there as soon as one may have the form. If a store has
+//! such keys, a host refuses a component that reads earlier formats only.
 //! Builds before format 3 had one record for `projects`, and trees of records for names, with keys
 //! `package-registry/v2/project/<project>/<digits>`. Both are read, and rewritten at the next project or name.
 //!

@@ -65,6 +65,10 @@ pub enum Key<'a> {
 }
 
 impl Key<'_> {
+    /// Present if lists may have the form of format 3. A host then refuses a component that reads earlier formats only,
+    /// also while no list has pages.
+    pub const FORMAT_3: &'static str = "package-registry/v3/format";
+
     /// The prefix of the pages of [`Key::Projects`].
     pub fn project_pages() -> String {
         format!("{PREFIX_3}projects/")

@@ -13,7 +13,7 @@ use kit::reachability::Tracer;
 use kit::root::{self, Decision};
 use kit::store::StoreError;
 use lru::LruCache;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashSet};
 use std::num::NonZeroUsize;
 use std::rc::Rc;
@@ -48,7 +48,18 @@ pub fn trace_projects(env: &Env, tracer: &mut Tracer) -> Result<(), StoreError> 
     all_projects().trace(env, tracer)
 }
 
+/// Whether the instance knows that the store has [`Key::FORMAT_3`].
+#[derive(Default)]
+struct HasFormat3(Cell<bool>);
+
 fn change_projects(env: &Env, project: &ProjectKey, change: fn(String) -> Change) -> Result<(), StoreError> {
+    let known = env.instance_cache.get_or_insert_with(HasFormat3::default);
+    if !known.0.get() {
+        if !env.store.exists(Key::FORMAT_3)? {
+            env.store.set(Key::FORMAT_3, b"{}")?;
+        }
+        known.0.set(true);
+    }
     all_projects().apply(env, &[(id_key(project.id), change(project.incarnation.to_string()))].into())
 }
 

@@ -101,6 +101,7 @@ fn the_list_of_projects_of_format_2_is_read_and_rewritten_when_a_project_gets_it
     forge.publish(PUBLIC, "@acme/lib", "1.0.2");
     assert_eq!(root(), br#"{"projects":[7]}"#, "the project is listed");
     forge.publish(PRIVATE, "@acme/other", "1.0.0");
+    assert!(forge.store.exists("package-registry/v3/format").unwrap(), "a host refuses the build before");
     let former: serde_json::Value = serde_json::from_slice(&root()).unwrap();
     assert!(former.get("projects").is_none(), "a build before fails: {former}");
     let found = forge.get("/packages/npm/-/v1/search?text=lib").json();
