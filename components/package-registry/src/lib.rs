@@ -70,8 +70,8 @@
 //! | `id/<number>` | entry | the version with a numeric id, which is written in 14 hexadecimal digits (`store/version_ids.rs`). It is written before its package, and never changed unless maintenance finds two versions with one id |
 //! | `protection/<project>` | root | protection rules of a project |
 //! | `reserved/<root>` | root | reservations of names below a top-level namespace |
-//! | `project/<project>` | root | names of the packages that a project may have, up to 512 (`store/package_names.rs`) |
-//! | `projects` | root | projects that may have packages |
+//! | `project/<project>` | root | names of the packages that a project may have ([`kit::list`], `store/package_names.rs`) |
+//! | `projects` | root | projects that may have packages, with incarnations, by id ([`kit::list`]) |
 //! | `segment/<id>/index` | blob | sorted lines: version, upload, time, state ([`version_run::Index`]) |
 //! | `segment/<id>/full`, `segment/<id>/abbreviated` | blob | records and times in the form of metadata ([`version_run::FormRecords`]) |
 //! | `upload/<id>` | blob | a file's size, digests, publisher with incarnation, and a checksum for each chunk |
@@ -82,8 +82,11 @@
 //! | `rate/lookup/<slot>`, `rate/search/<slot>` | root | counted requests, for limits that are on by default |
 //! | `upload/<id>/<n>` | blob | chunk `n` of the file, 1 MiB each but the last |
 //!
-//! Further names of a project's packages are below `package-registry/v2/`, in roots `project/<project>/<digits>`. If a
-//! store has such keys, a host refuses a component that reads format 1 only.
+//! The pages of `projects` and `project/<project>` are blobs below `package-registry/v3/projects/` and
+//! `package-registry/v3/names/`; `package-registry/v3/format` is there as soon as one may have the form. If a store has
+//! such keys, a host refuses a component that reads earlier formats only.
+//! Builds before format 3 had one record for `projects`, and trees of records for names, with keys
+//! `package-registry/v2/project/<project>/<digits>`. Both are read, and rewritten at the next project or name.
 //!
 //! # Cost
 //!
@@ -106,12 +109,12 @@
 //! | attestations | get package, up to *k* indexes, the attestations |
 //! | set, remove a tag | get settings, get `protection`, get package, up to *k* indexes; swap package |
 //! | publish a new version | get settings, get `protection`, get and set `id`, get `owner`, get `name`, get package, *k* indexes, the merged runs, once each run without checksums; set each chunk, upload, package-level fields, attestations if there are any, 3 blobs of a run; swap package. Of a scoped name: one counter and swap for the list of projects with the version; and if the scope is the top-level namespace's path, the packages of the other projects in it. On a store where this takes more than half a second, the list is swapped again at the end |
-//! | publish a new package | as for a new version; before the package also get `reserved` and `name`, swap `owner`, swap `projects`, the lists of `project` from the first that is not full, and `name`; one counter for each root that is created |
+//! | publish a new package | as for a new version; before the package also get `reserved` and `name`, swap `owner`, `projects` and `project`, each with two pages or three if it is long, and `name`; one counter for each root that is created |
 //! | deprecate | get settings, get `protection`, get package, *k* indexes, the changed runs; set these; swap package |
 //! | unpublish | get settings, get `protection`, get package, all runs; set the changed runs; swap package; delete chunks |
 //! | one version by its id | get `id`, get package, up to *k* indexes, the full form, the upload; without an entry, as a list |
-//! | search | get the lists of `project`, up to 4,000 packages, and the package-level fields that the instance has not cached; for a name of several projects, and for each result, get `owner`; at group and instance level before that `projects`, and `project` of up to 20,000; for each result upload, publisher and the maintainers that are not cached |
-//! | list | get the lists of `project`, up to 20,000 packages, and up to 64 MiB of their indexes; by status also their abbreviated forms; for each version that is shown a form, the upload and the publisher; at group level before that as a search |
+//! | search | get the list of `project`, up to 4,000 packages, and the package-level fields that the instance has not cached; for a name of several projects, and for each result, get `owner`; at group and instance level before that `projects`, and `project` of up to 20,000; for each result upload, publisher and the maintainers that are not cached |
+//! | list | get the list of `project`, up to 20,000 packages, and up to 64 MiB of their indexes; by status also their abbreviated forms; for each version that is shown a form, the upload and the publisher; at group level before that as a search |
 //! | audit that may be forwarded | for each scope the entry of its path; at project level get `project`; at group level `projects`, and up to 4,000 of `project` or `name`; if names have owners, the same of the top-level namespace at both, and up to 20,000 of `owner`; at instance level up to 4,000 of `name`; for each found project a package |
 //! | a step of gc | 200 packages and their indexes, of which about 1,000 versions of deleted projects are removed from lists; or 524,288 marks of the run, to sort them; or 5,000 keys, a page of sorted marks or two for each batch of them, and the removed blobs |
 //! | a step of fsck | up to 200 packages with all of their blobs and `id`s, and 256 MiB of files |

@@ -21,12 +21,15 @@ pub use key::{ADDRESS_RATES, CALLER_RATES, LOOKUP_RATES, RootKey, SEARCH_RATES};
 pub use listing::{
     ListingLookup, ProjectsByName, ProjectsByVersion, VersionListing, add_project_with_name, add_project_with_version,
     claim_version, projects, projects_by_name, projects_by_version, record_publication, time_version_write,
+    trace_projects,
 };
 pub use name_owners::{name_owner, reservations, update_name_owner, update_reservations};
 pub use package_names::names;
 pub use packages::{package, update_package};
 pub use protection::{protection, update_protection};
-pub use reachability::{PackageKey, is_orphaned, key_layout, package_key, packages_after, remove_orphaned, trace};
+pub use reachability::{
+    PackageKey, is_orphaned, key_layout, package_key, packages_after, pages_of, remove_orphaned, trace,
+};
 pub use staging::Staging;
 pub use upload::{
     Upload, attestations, check_package_level_fields, package_level_fields, remove_chunks, save_attestations,

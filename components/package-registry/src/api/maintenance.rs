@@ -13,6 +13,7 @@ use kit::maintenance::{self, Maintain, Task};
 use kit::reachability::{BlobId, GRACE, GcSource, KeyLayout, Node, StepError, Tracer};
 use kit::store::StoreError;
 use kit::{Env, Error, Request, Response, Timestamp};
+use std::collections::BTreeSet;
 
 /// Answers an administrator's request.
 pub async fn run(env: Env, mut request: Request, task: Task) -> Result<Response, Error> {
@@ -82,6 +83,15 @@ impl GcSource for Registry<'_> {
 
     fn confirms_garbage(&self, prefix: &str, rest: &str, run_began: Timestamp) -> Result<bool, StoreError> {
         if prefix == store::version_id_prefix() { store::is_stale(self.env, rest, run_began) } else { Ok(true) }
+    }
+
+    fn failure_domain(&self, node: Node) -> Result<Option<String>, StoreError> {
+        let Node::Root(key) = node else { return Ok(None) };
+        Ok(store::pages_of(key))
+    }
+
+    fn may_be_in(&self, prefix: &str, _rest: &str, damaged: &BTreeSet<String>) -> bool {
+        damaged.contains(prefix)
     }
 
     fn is_orphaned(&self, key: &str) -> Result<bool, StoreError> {

@@ -10,8 +10,7 @@ use kit::Error;
 use std::collections::HashSet;
 use std::rc::Rc;
 
-/// The most projects that a search or list covers. Of the readable projects, it covers the last ones to get their first
-/// package.
+/// The most projects that a search or list covers. Of the readable projects, it covers those with the greatest ids.
 const MAX_PROJECTS: usize = 20_000;
 
 /// Projects that have packages and that the caller may read.

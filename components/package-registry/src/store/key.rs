@@ -12,6 +12,9 @@ pub const PREFIX: &str = "package-registry/v1/";
 /// only.
 const PREFIX_2: &str = "package-registry/v2/";
 
+/// The prefix of keys that format 3 added, likewise.
+const PREFIX_3: &str = "package-registry/v3/";
+
 /// Where requests are counted, by caller and by address.
 pub const CALLER_RATES: &str = "package-registry/v1/rate/caller/";
 pub const ADDRESS_RATES: &str = "package-registry/v1/rate/address/";
@@ -48,8 +51,9 @@ pub enum Key<'a> {
     Reservations(&'a RootKey),
     VersionId(u64),
     Protection(&'a ProjectKey),
-    /// A list in the tree of [`super::package_names`], by its digits.
+    /// The root of a list of [`super::package_names`], or with digits a record of a former tree.
     PackageNames(&'a ProjectKey, &'a str),
+    /// The root of a [`kit::list`].
     Projects,
     Index(&'a str),
     Full(&'a str),
@@ -61,6 +65,20 @@ pub enum Key<'a> {
 }
 
 impl Key<'_> {
+    /// Present if lists may have the form of format 3. A host then refuses a component that reads earlier formats only,
+    /// also while no list has pages.
+    pub const FORMAT_3: &'static str = "package-registry/v3/format";
+
+    /// The prefix of the pages of [`Key::Projects`].
+    pub fn project_pages() -> String {
+        format!("{PREFIX_3}projects/")
+    }
+
+    /// The prefix of the pages of the lists of package names.
+    pub fn name_pages() -> String {
+        format!("{PREFIX_3}names/")
+    }
+
     /// The prefixes of [`Key::PackageNames`].
     pub fn package_names() -> [String; 2] {
         [PREFIX, PREFIX_2].map(|prefix| format!("{prefix}project/"))

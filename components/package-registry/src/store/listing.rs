@@ -8,18 +8,59 @@ use crate::name::PackageName;
 use crate::version::Version;
 use directory::project::ProjectKey;
 use kit::Env;
+use kit::list::{Change, FormerList, List};
+use kit::reachability::Tracer;
 use kit::root::{self, Decision};
 use kit::store::StoreError;
 use lru::LruCache;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashSet};
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// The projects that may have packages, in the order of their first packages.
+/// The list of the projects that may have packages: ids with incarnations. Earlier builds had one record.
+fn all_projects() -> List<ProjectsRecord> {
+    List::new(Key::Projects.text(), Key::project_pages())
+}
+
+/// An id as a key, after a letter for the number of its digits, so that ids sort by number: `a7`, `b42`.
+fn id_key(id: u64) -> String {
+    let digits = id.to_string();
+    let letter = digits.bytes().skip(1).fold(b'a', |letter, _| letter + 1);
+    format!("{}{digits}", char::from(letter))
+}
+
+impl FormerList for ProjectsRecord {
+    fn into_entries(self, _: &Env, _: &str) -> Result<Vec<(String, String)>, StoreError> {
+        Ok(self.projects.iter().map(|id| (id_key(*id), self.key(*id).incarnation.to_string())).collect())
+    }
+}
+
+/// The projects that may have packages, by id. 1 read, and 1 for each page of about 1,000 that is not cached.
 pub fn projects(env: &Env) -> Result<Vec<u64>, StoreError> {
-    members(env, &Key::Projects)
+    let listed = all_projects().after(env, "", usize::MAX)?;
+    Ok(listed.iter().filter_map(|(id, _)| id.get(1..)?.parse().ok()).collect())
+}
+
+/// Marks the pages of the list of projects, and checks them in a check.
+pub fn trace_projects(env: &Env, tracer: &mut Tracer) -> Result<(), StoreError> {
+    all_projects().trace(env, tracer)
+}
+
+/// Whether the instance knows that the store has [`Key::FORMAT_3`].
+#[derive(Default)]
+struct HasFormat3(Cell<bool>);
+
+fn change_projects(env: &Env, project: &ProjectKey, change: fn(String) -> Change) -> Result<(), StoreError> {
+    let known = env.instance_cache.get_or_insert_with(HasFormat3::default);
+    if !known.0.get() {
+        if !env.store.exists(Key::FORMAT_3)? {
+            env.store.set(Key::FORMAT_3, b"{}")?;
+        }
+        known.0.set(true);
+    }
+    all_projects().apply(env, &[(id_key(project.id), change(project.incarnation.to_string()))].into())
 }
 
 /// The projects that may have a package of this name; the last publisher at the end ([`ProjectsByName`]). An incomplete
@@ -220,7 +261,7 @@ pub fn remove_project_with_version(
 
 /// Lists a package before it is written.
 pub fn add_project_with_name(env: &Env, name: &PackageName, project: &ProjectKey) -> Result<(), StoreError> {
-    add(env, &Key::Projects, project)?;
+    change_projects(env, project, Change::Put)?;
     package_names::add(env, project, name)?;
     record_publication(env, name, project)
 }
@@ -232,12 +273,12 @@ pub fn remove_project_with_name(env: &Env, name: &PackageName, project: &Project
 
 /// Removes a deleted project from the list of all projects with packages. A later project with the same id stays.
 pub fn remove_project(env: &Env, project: &ProjectKey) -> Result<(), StoreError> {
-    remove(env, &Key::Projects, project)
+    unless_damaged(change_projects(env, project, Change::Remove))
 }
 
 /// Whether the listings have a project's package.
 fn is_listed(env: &Env, project: &ProjectKey, name: &PackageName) -> Result<bool, StoreError> {
-    Ok(projects(env)?.contains(&project.id)
+    Ok(all_projects().get(env, &id_key(project.id))?.is_some()
         && package_names::names(env, project)?.contains(name)
         && projects_with_name(env, name)?.contains(&project.id))
 }
@@ -245,7 +286,7 @@ fn is_listed(env: &Env, project: &ProjectKey, name: &PackageName) -> Result<bool
 /// Looks up many packages in the listings. It reads a project's lists once for all its packages, one project at a time.
 #[derive(Default)]
 pub struct ListingLookup {
-    projects: Option<Vec<u64>>,
+    projects: Option<HashSet<u64>>,
     names: Option<(ProjectKey, HashSet<PackageName>)>,
 }
 
@@ -259,7 +300,7 @@ impl ListingLookup {
     fn found_before(&mut self, env: &Env, project: &ProjectKey, name: &PackageName) -> Result<bool, StoreError> {
         let projects = match &mut self.projects {
             Some(projects) => projects,
-            none => none.insert(projects(env)?),
+            none => none.insert(projects(env)?.into_iter().collect()),
         };
         let names = match &mut self.names {
             Some((known, names)) if known == project => names,
@@ -290,6 +331,10 @@ fn remove(env: &Env, key: &Key, project: &ProjectKey) -> Result<(), StoreError> 
         let mut record = record.unwrap_or_default();
         Ok(if record.remove(project) { Decision::Replace(record, ()) } else { Decision::Keep(()) })
     });
+    unless_damaged(removed)
+}
+
+fn unless_damaged(removed: Result<(), StoreError>) -> Result<(), StoreError> {
     match removed {
         Err(StoreError::Corrupt { .. }) => Ok(()),
         removed => removed,

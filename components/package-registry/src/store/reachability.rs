@@ -44,9 +44,10 @@ fn packages() -> String {
     format!("{PREFIX}package/")
 }
 
-/// The package of a key; `None` for the counter beside it (see [`kit::root::update`]), and for a list of names.
+/// The package of a key; `None` for the counter beside it (see [`kit::root::update`]), and for a list.
 fn parse_key(key: &str) -> Result<Option<PackageKey>, StoreError> {
-    if key.starts_with(&Key::protections()) || Key::package_names().iter().any(|lists| key.starts_with(lists)) {
+    let lists = Key::package_names().into_iter().chain([Key::protections(), Key::Projects.text()]);
+    if lists.into_iter().any(|list| key.starts_with(&list)) {
         return Ok(None);
     }
     let read = |key: &str| {
@@ -62,18 +63,31 @@ fn parse_key(key: &str) -> Result<Option<PackageKey>, StoreError> {
 
 /// The layout of the keys (see [`kit::reachability`]).
 pub fn key_layout() -> KeyLayout {
-    let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("{PREFIX}{kind}/")).collect();
+    let below = |kind| format!("{PREFIX}{kind}/");
     let [names, names_below] = Key::package_names();
     KeyLayout {
-        roots: vec![packages(), names, Key::protections(), names_below],
+        // In the order of bytes.
+        roots: vec![packages(), names, Key::Projects.text(), Key::protections(), names_below],
         records: Vec::new(),
-        blobs: below(&["id", "segment", "upload"]),
+        blobs: [below("id"), below("segment"), below("upload"), Key::name_pages(), Key::project_pages()].into(),
         marks: format!("{PREFIX}gc/"),
     }
 }
 
-/// Traces the blobs that a package names; false if the key is not a package's.
+/// The prefix of the pages of lists such as the one with this root; `None` for another key.
+pub fn pages_of(key: &str) -> Option<String> {
+    let of_names = || Key::parse_package_names(key).map(|_| Key::name_pages());
+    if key == Key::Projects.text() { Some(Key::project_pages()) } else { of_names() }
+}
+
+/// Traces the blobs that a package or a list names; false if the key is not a package's.
 pub fn trace(env: &Env, key: &str, tracer: &mut Tracer) -> Result<bool, StoreError> {
+    if key == Key::Projects.text() {
+        return listing::trace_projects(env, tracer).map(|()| false);
+    }
+    if let Some(project) = Key::parse_package_names(key) {
+        return package_names::trace(env, key, &project, tracer).map(|()| false);
+    }
     let Some(PackageKey { project, name, .. }) = parse_key(key)? else { return Ok(false) };
     // After the package was read, a publication may merge a version run, and another collection remove it.
     let mut seen = None;
@@ -123,7 +137,7 @@ pub fn remove_orphaned(env: &Env, key: &str, tracer: &mut Tracer) -> Result<(), 
 /// names than a step may change. The position between two steps is the key and the number of names done. If a
 /// publication has added names since, some names are processed twice.
 fn remove_names(env: &Env, key: &str, project: &ProjectKey, tracer: &mut Tracer) -> Result<(), StoreError> {
-    let names = unless_damaged(package_names::names_at(env, key))?.unwrap_or_default();
+    let names = unless_damaged(package_names::names_at(env, key, project))?.unwrap_or_default();
     let position = tracer.resume();
     let removed = position.as_deref().and_then(|text| text.strip_prefix(key)?.strip_prefix('/')?.parse().ok());
     for (number, name) in names.iter().enumerate().skip(removed.unwrap_or_default()) {

@@ -10,7 +10,7 @@ use crate::store::{self, ListingLookup, NewVersion, PackageKey};
 use directory::project::{self, ProjectKey};
 use kit::Env;
 use kit::fsck::CheckReport;
-use kit::reachability::StepError;
+use kit::reachability::{StepError, Tracer};
 use kit::store::StoreError;
 
 /// Bounds of one step: packages, and bytes of files. A step checks at least one file.
@@ -27,6 +27,12 @@ pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
             cursor.split_once(':').map(|(upload, key)| (upload, key.to_owned())).ok_or(StepError::Cursor)?
         }
     };
+    if cursor.is_none() {
+        let mut tracer = Tracer::new(true);
+        let traced = store::trace_projects(env, &mut tracer);
+        tracer.tolerate(traced)?;
+        tracer.problems().iter().for_each(|(key, problem)| checked.add_problem(key, problem.clone()));
+    }
     if !after_upload.is_empty() {
         let package = store::package_key(&after).ok_or(StepError::Cursor)?;
         if !check_package(env, &package, after_upload, &mut listings, &mut checked)? {

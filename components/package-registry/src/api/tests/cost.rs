@@ -172,7 +172,7 @@ fn one_version_of_thousands_costs_as_much_as_one_of_one() {
 
 /// A first publication: 6 reads of the directory and the settings. A read for each of five roots (a host can open a
 /// connection for it) and for absent ones, of which one is the project's rules. A counter and a swap for each created
-/// root. 6 blobs, and a read and a write of the index of ids.
+/// root. 6 blobs, a read and a write of the index of ids, and a read and a write of the marker of format 3.
 #[test]
 fn a_first_publication_costs_a_counter_and_a_swap_for_each_new_root() {
     let forge = Forge::new();
@@ -182,7 +182,7 @@ fn a_first_publication_costs_a_counter_and_a_swap_for_each_new_root() {
     let new: Vec<String> = forge.store.keys().into_iter().filter(|key| !before.contains(key)).collect();
     let counters = new.iter().filter(|key| key.ends_with("/init")).count();
     assert_eq!(counters, 5, "{new:#?}");
-    assert!(counting.operations() <= 43, "{} operations", counting.operations());
+    assert!(counting.operations() <= 45, "{} operations", counting.operations());
 }
 
 /// The projects by name; a compare of the projects by version (which counts twice); its counter; and its swap, which is

@@ -74,7 +74,7 @@ fn records_of_earlier_builds_are_read() {
     assert_eq!(damage::problems(&forge), [""; 0]);
 }
 
-/// The lists of project 7: 512 names without packages, `@acme/name-0` to `-511`, and then `@acme/lib`.
+/// A former tree of project 7: 512 names without packages, `@acme/name-0` to `-511`, and then `@acme/lib`.
 #[test]
 fn lists_of_names_of_format_2_are_read() {
     let forge = forge();
@@ -87,5 +87,24 @@ fn lists_of_names_of_format_2_are_read() {
         forge.publish(PUBLIC, name, "1.0.0");
     }
     assert_eq!((&found("name")["total"], &found("")["total"]), (&json!(3), &json!(4)));
+    let rewritten = forge.store.get("package-registry/v1/project/7").unwrap().unwrap();
+    let rewritten: Value = serde_json::from_slice(&rewritten).unwrap();
+    assert!(rewritten.get("packages").is_none(), "a build before fails: {rewritten}");
+    assert_eq!(damage::problems(&forge), [""; 0]);
+}
+
+#[test]
+fn the_list_of_projects_of_format_2_is_read_and_rewritten_when_a_project_gets_its_first_package() {
+    let forge = forge();
+    let root = || forge.store.get("package-registry/v1/projects").unwrap().unwrap();
+    assert_eq!(root(), br#"{"projects":[7]}"#);
+    forge.publish(PUBLIC, "@acme/lib", "1.0.2");
+    assert_eq!(root(), br#"{"projects":[7]}"#, "the project is listed");
+    forge.publish(PRIVATE, "@acme/other", "1.0.0");
+    assert!(forge.store.exists("package-registry/v3/format").unwrap(), "a host refuses the build before");
+    let former: serde_json::Value = serde_json::from_slice(&root()).unwrap();
+    assert!(former.get("projects").is_none(), "a build before fails: {former}");
+    let found = forge.get("/packages/npm/-/v1/search?text=lib").json();
+    assert_eq!(found["objects"][0]["package"]["name"], "@acme/lib");
     assert_eq!(damage::problems(&forge), [""; 0]);
 }

@@ -212,23 +212,26 @@ fn a_page_in_the_order_of_names_reads_its_own_indexes() {
 fn lists_that_are_too_long_are_refused_and_not_cut() {
     let forge = Forge::new();
     forge.publish(PUBLIC, "lib", "1.0.0");
-    let [names, projects] = ["project/7", "projects"].map(|key| format!("package-registry/v1/{key}"));
     let replace = |key: &str, field: &str, value: Value| {
-        let mut record: Value = serde_json::from_slice(&forge.store.get(key).unwrap().unwrap()).unwrap();
-        record[field] = value;
-        forge.store.set(key, record.to_string().as_bytes()).unwrap();
+        forge.store.set(&format!("package-registry/v1/{key}"), json!({ field: value }).to_string().as_bytes()).unwrap();
     };
     let list = |user: &str, path: &str| forge.send(request(Method::GET, &format!("{path}/packages")).by(user));
     for (count, anonymous, developer) in [(2_000, 200, 200), (2_001, 400, 200), (20_001, 400, 400)] {
         let packages: Vec<String> = (0..count).map(|number| format!("lib-{number}")).collect();
-        replace(&names, "packages", json!(packages));
+        replace("project/7", "packages", json!(packages));
         assert_eq!(list("", "/projects/7").status, anonymous, "{count}");
         assert_eq!(list("developer", "/projects/7").status, developer, "{count}");
     }
-    replace(&names, "packages", json!(["lib"]));
+    replace("project/7", "packages", json!(["lib"]));
     assert_eq!(list("developer", "/groups/acme").status, 200);
-    // One project, repeated in place of as many projects.
-    replace(&projects, "projects", json!(vec![PUBLIC; 20_001]));
+    let ids = 100_000..120_001;
+    let save = || {
+        for id in ids.clone() {
+            project::save(&forge.env(), forge.new_project(id, &format!("p{id}"), 100, Visibility::Public)).unwrap();
+        }
+    };
+    forge.import(|changes| ids.clone().for_each(|id| changes.project(id)), save);
+    replace("projects", "projects", json!(ids.collect::<Vec<u64>>()));
     assert_eq!(list("developer", "/groups/acme").status, 400);
     assert_eq!(list("developer", "/projects/7").status, 200);
 }

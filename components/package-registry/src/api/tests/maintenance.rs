@@ -123,6 +123,30 @@ fn garbage_is_removed_and_responses_stay_the_same() {
     taken.is_refused(403, "big@1.0.0 was unpublished, and its number is not used again: publish another version");
 }
 
+/// So many projects take several pages.
+#[test]
+fn pages_of_the_list_of_projects_are_kept_by_a_collection_and_checked() {
+    let mut forge = forge();
+    let listing = json!({"projects": (10_000..13_000).collect::<Vec<u64>>()}).to_string();
+    forge.store.set("package-registry/v1/projects", listing.as_bytes()).unwrap();
+    forge.publish(PUBLIC, "lib", "1.0.0");
+    let pages = |forge: &Forge| forge.store.list("package-registry/v3/projects/", "", 100).unwrap();
+    let written = pages(&forge);
+    assert!(written.len() > 2, "{written:?}");
+    let unnamed = format!("package-registry/v3/projects/{}", forge.env().id());
+    forge.store.set(&unnamed, b"{}").unwrap();
+    assert_eq!(problems(&mut forge), [""; 0]);
+    pass(&mut forge, GRACE + 1000);
+    assert_eq!(gc(&mut forge).0, 1, "a page that the root does not name");
+    assert_eq!(pages(&forge), written);
+
+    forge.store.set("package-registry/v1/projects", b"{").unwrap();
+    let report = run(&mut forge, "gc", json!({}));
+    assert_eq!(report.1[0]["key"], "package-registry/v1/projects", "{report:?}");
+    assert_eq!(pages(&forge), written, "pages of a damaged list are kept");
+    assert!(!problems(&mut forge).is_empty());
+}
+
 #[test]
 fn a_publication_that_began_long_before_a_run_is_whole_or_refused() {
     for (took, status) in [(LONGEST_WRITE, 200), (LONGEST_WRITE + 1, 408)] {

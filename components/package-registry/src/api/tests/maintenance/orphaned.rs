@@ -266,6 +266,9 @@ fn a_removal_in_steps_goes_on_behind_a_run_that_is_damaged() {
 
 /// The projects in a listing; `null` if it is absent.
 fn listed(forge: &Forge, listing: &str) -> Value {
+    if listing == "projects" {
+        return json!(crate::store::projects(&forge.env()).unwrap());
+    }
     let stored = forge.store.get(&format!("package-registry/v1/{listing}")).unwrap();
     let record: Value = stored.map_or(Value::Null, |bytes| serde_json::from_slice(&bytes).unwrap());
     record["projects"].clone()
