@@ -67,6 +67,7 @@ fn status(error: &DeployError) -> StatusCode {
         | DeployError::NoCanary(_)
         | DeployError::NoPrevious(_)
         | DeployError::Changed(_)
+        | DeployError::Mixture(_)
         | DeployError::Fleet(_) => StatusCode::CONFLICT,
         DeployError::TrialEnded { source, .. } => status(source),
         DeployError::Untrusted { .. } => StatusCode::FORBIDDEN,
