@@ -4,6 +4,7 @@
 //! records that they need; the area's tests compare both.
 
 use crate::project::Project;
+use kit::list::{self, Pages, Top};
 use kit::store::StoreError;
 use kit::{Env, id, root};
 use serde::Deserialize;
@@ -11,6 +12,9 @@ use serde::de::IgnoredAny;
 use std::collections::{BTreeMap, BTreeSet};
 
 const PREFIX: &str = "suggestions/v1/";
+
+/// The prefix of the pages of names of refs.
+pub const REF_NAMES: &str = "suggestions/v2/names/";
 
 /// The longest name of a ref, in bytes.
 const MAX_REF_NAME: usize = 255;
@@ -38,9 +42,14 @@ struct HeadRecord {
 #[derive(Default, Deserialize)]
 struct NamesRecord {
     #[serde(default)]
-    names: BTreeSet<String>,
+    names: Top,
     #[serde(default)]
     creating: BTreeMap<String, IgnoredAny>,
+}
+
+/// The pages of the names of a repository's refs.
+pub fn ref_name_pages() -> Pages {
+    Pages::new(REF_NAMES.to_owned())
 }
 
 /// Names of refs such as `heads/main`. The first existing ref is the default branch. If all are missing, any branch is.
@@ -63,17 +72,19 @@ pub fn find(env: &Env, project: &Project) -> Result<Option<String>, StoreError> 
         return Ok(branch(&name));
     }
     let key = format!("{PREFIX}branches/{}", repository.id);
-    let Some(names) = env.store.get(&key)? else { return Ok(configured.map(str::to_owned)) };
-    let corrupt = |why| StoreError::corrupt(&key, why);
-    // A repository may have many names, and few must be read.
-    let HeadRecord { default } = serde_json::from_slice(&names).map_err(corrupt)?;
+    let Some(record) = env.store.get(&key)? else { return Ok(configured.map(str::to_owned)) };
+    // Of the form of earlier builds, only a part must be read.
+    let HeadRecord { default } = serde_json::from_slice(&record).map_err(|why| StoreError::corrupt(&key, why))?;
     for name in candidates(None, default) {
         if repository.has(&name)? {
             return Ok(branch(&name));
         }
     }
-    let NamesRecord { mut names, creating } = serde_json::from_slice(&names).map_err(corrupt)?;
-    names.extend(creating.into_keys());
+    let names = list::retrying(env, &key, || {
+        let NamesRecord { names, creating } = root::read(&*env.store, &key)?.unwrap_or_default();
+        let listed = ref_name_pages().after(env, names, "heads/", usize::MAX)?;
+        Ok(listed.into_iter().map(|(name, _)| name).chain(creating.into_keys()).collect::<BTreeSet<_>>())
+    })?;
     for name in names.iter().filter(|name| name.starts_with("heads/")) {
         if repository.has(name)? {
             return Ok(branch(name));

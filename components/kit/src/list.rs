@@ -5,6 +5,9 @@
 //! root, so it costs the same however long the list is. The changes of a batch share their pages and their swap. After
 //! the swap, the writer deletes the pages that it has replaced. A reader that misses a page reads the root again.
 //!
+//! A [`List`] has a root of its own. A root with further fields has the [`Top`] of a list among them, and [`Pages`]
+//! changes it.
+//!
 //! The area that has a list marks its pages ([`List::trace`]), because a crash leaves pages that no root names.
 
 use crate::env::Env;
@@ -14,7 +17,8 @@ use crate::root::{self, Decision};
 use crate::store::StoreError;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 
 /// The most bytes of a page, about as JSON. A single entry may take more.
@@ -61,9 +65,14 @@ pub enum Change {
 /// A list, by its keys in the store. `F` is its form in earlier builds.
 pub struct List<F = NoFormerList> {
     root: String,
-    pages: String,
-    max_page: usize,
+    pages: Pages,
     former: PhantomData<F>,
+}
+
+/// The pages of lists, below a prefix of keys.
+pub struct Pages {
+    prefix: String,
+    max_page: usize,
 }
 
 /// The record of a root. A build that knows the former form only cannot read it.
@@ -77,14 +86,23 @@ enum RootRecord<F> {
     Former(F),
 }
 
-#[derive(Default, Clone, PartialEq, Serialize, Deserialize)]
-struct Top {
+/// The top of a list, in a root's record. An earlier build may have had the sorted keys there.
+#[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "TopForm")]
+pub struct Top {
     /// The number of levels of pages below the top page.
     height: u32,
     page: Page,
 }
 
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum TopForm {
+    Pages { height: u32, page: Page },
+    Keys(BTreeSet<String>),
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 enum Page {
     #[serde(rename = "entries")]
     Leaf(Vec<(String, String)>),
@@ -93,7 +111,7 @@ enum Page {
 }
 
 /// A page below another one.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Reference {
     /// The first key of the page.
     first: String,
@@ -111,6 +129,27 @@ enum Child {
 impl Default for Page {
     fn default() -> Self {
         Page::Leaf(Vec::new())
+    }
+}
+
+impl From<TopForm> for Top {
+    fn from(form: TopForm) -> Self {
+        match form {
+            TopForm::Pages { height, page } => Top { height, page },
+            TopForm::Keys(keys) => Top::of(keys.into_iter().map(|key| (key, String::new())).collect()),
+        }
+    }
+}
+
+impl Top {
+    /// A list with these entries, which [`Pages::change`] divides into pages.
+    fn of(sorted: Vec<(String, String)>) -> Self {
+        Top { height: 0, page: Page::Leaf(sorted) }
+    }
+
+    /// The number of keys.
+    pub fn count(&self) -> u64 {
+        self.page.count()
     }
 }
 
@@ -199,76 +238,38 @@ fn chunks<T>(items: Vec<T>, target: usize, max: usize, bytes: fn(&T) -> usize) -
 impl<F: FormerList> List<F> {
     /// The list with this root, whose pages are below the prefix `pages`.
     pub fn new(root: String, pages: String) -> Self {
-        List { root, pages, max_page: MAX_PAGE, former: PhantomData }
+        List { root, pages: Pages::new(pages), former: PhantomData }
     }
 
     /// The value of a key. Reads the root, and a page for each level that is not cached.
     pub fn get(&self, env: &Env, key: &str) -> Result<Option<String>, StoreError> {
-        self.retrying(env, |top| {
-            let (mut page, mut height) = (top.page, top.height);
-            while let Page::Inner(below) = page {
-                let Some(next) = below.get(position(&below, key)) else { return Ok(None) };
-                height = height.saturating_sub(1);
-                page = self.load(env, &next.id, height)?;
-            }
-            let Page::Leaf(entries) = page else { return Ok(None) };
-            let at = entries.binary_search_by(|(known, _)| known.as_str().cmp(key)).ok();
-            Ok(at.and_then(|at| entries.into_iter().nth(at)).map(|(_, value)| value))
-        })
+        retrying(env, &self.root, || self.pages.get(env, self.read(env)?, key))
     }
 
     /// Up to `limit` keys after `after` with their values, in the order of bytes. Reads the root, and the pages with
     /// these keys that are not cached.
     pub fn after(&self, env: &Env, after: &str, limit: usize) -> Result<Vec<(String, String)>, StoreError> {
-        self.retrying(env, |top| {
-            let mut found = Vec::new();
-            self.collect(env, top.page, top.height, after, limit, &mut found)?;
-            Ok(found)
-        })
+        retrying(env, &self.root, || self.pages.after(env, self.read(env)?, after, limit))
     }
 
     /// The number of keys. Reads the root.
     pub fn count(&self, env: &Env) -> Result<u64, StoreError> {
-        Ok(self.read(env)?.page.count())
+        Ok(self.read(env)?.count())
     }
 
     /// Changes keys. Without contention it reads the root and the pages of these keys, writes the changed ones, and
     /// swaps the root; without an effect it only reads. If the reply to a swap is lost, a change may be applied a second
     /// time, after a later change of another writer.
     pub fn apply(&self, env: &Env, changes: &BTreeMap<String, Change>) -> Result<(), StoreError> {
-        let is_too_long = |key: &String, change: &Change| {
-            let (Change::Put(value) | Change::Remove(value)) = change;
-            key.len().max(value.len()) > MAX_TEXT
-        };
-        if let Some((key, _)) = changes.iter().find(|(key, change)| is_too_long(key, change)) {
-            let (root, bytes) = (&self.root, key.len());
-            return Err(StoreError::Other(format!(
-                "`{root}`: keys and values of a list have at most {MAX_TEXT} bytes; a key of {bytes} bytes does not fit"
-            )));
-        }
-        let changes: Vec<(&str, &Change)> = changes.iter().map(|(key, change)| (key.as_str(), change)).collect();
-        let mut attempts = Attempts::default();
-        loop {
-            let mut replaced = Vec::new();
-            let applied = root::update(env, &self.root, |record: Option<RootRecord<F>>| {
-                replaced.clear();
+        let mut replaced = Vec::new();
+        retrying(env, &self.root, || {
+            root::update(env, &self.root, |record: Option<RootRecord<F>>| {
                 let top = self.top(env, record)?;
-                let mut new = top.clone();
-                new.page = self.changed(env, new.page, new.height, &changes, &mut replaced)?;
-                if new == top {
-                    return Ok(Decision::Keep(()));
-                }
-                if gc::is_too_late(env) {
-                    return Err(StoreError::TooLate);
-                }
-                self.level(env, &mut new, &mut replaced)?;
-                Ok(Decision::Replace(RootRecord::Present { list: new }, ()))
-            });
-            match applied {
-                Ok(()) => return replaced.iter().try_for_each(|id| env.store.delete(&self.key(id))),
-                Err(error) => attempts.check(env, &self.root, error)?,
-            }
-        }
+                let list = self.pages.change(env, &top, changes, &mut replaced)?;
+                Ok(if list == top { Decision::Keep(()) } else { Decision::Replace(RootRecord::Present { list }, ()) })
+            })
+        })?;
+        self.pages.delete(env, &replaced)
     }
 
     /// Marks the pages, for the area's garbage collection. In a check it also reads every page, and reports keys that
@@ -277,14 +278,7 @@ impl<F: FormerList> List<F> {
         if let Some(RootRecord::Former(_)) = root::read::<RootRecord<F>>(&*env.store, &self.root)? {
             return Ok(());
         }
-        self.retrying(env, |top| {
-            let mut last = None;
-            self.trace_page(env, &top.page, top.height, tracer, &mut last).map(drop)
-        })
-    }
-
-    fn key(&self, id: &str) -> String {
-        format!("{}{id}", self.pages)
+        retrying(env, &self.root, || self.pages.trace(env, (&self.root, &self.read(env)?), tracer))
     }
 
     fn read(&self, env: &Env) -> Result<Top, StoreError> {
@@ -297,20 +291,117 @@ impl<F: FormerList> List<F> {
             Some(RootRecord::Present { list }) => list,
             Some(RootRecord::Former(former)) => {
                 let entries: BTreeMap<String, String> = former.into_entries(env, &self.root)?.into_iter().collect();
-                Top { height: 0, page: Page::Leaf(entries.into_iter().collect()) }
+                Top::of(entries.into_iter().collect())
             }
         })
     }
+}
 
-    /// Reads by `read`, again if another writer has replaced a page meanwhile.
-    fn retrying<T>(&self, env: &Env, mut read: impl FnMut(Top) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        let mut attempts = Attempts::default();
-        loop {
-            match self.read(env).and_then(&mut read) {
-                Err(error) => attempts.check(env, &self.root, error)?,
-                found => return found,
-            }
+/// Whether this instance knows that the store has the marker of its area.
+#[derive(Default)]
+struct IsMarked(Cell<bool>);
+
+/// Marks a store before the first record of a new format: `marker` is a key below the prefix of the format. A host then
+/// refuses components that read earlier formats only, also while no list has pages. An instance reads the marker once.
+pub fn mark_format(env: &Env, marker: &str) -> Result<(), StoreError> {
+    let known = env.instance_cache.get_or_insert_with(IsMarked::default);
+    if !known.0.get() {
+        if !env.store.exists(marker)? {
+            env.store.set(marker, b"{}")?;
         }
+        known.0.set(true);
+    }
+    Ok(())
+}
+
+/// Repeats `attempt` as long as it misses a page because another writer has replaced the root under the key `root`.
+pub fn retrying<T>(env: &Env, root: &str, mut attempt: impl FnMut() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    let mut attempts = Attempts::default();
+    loop {
+        match attempt() {
+            Err(error) => attempts.check(env, root, error)?,
+            done => return done,
+        }
+    }
+}
+
+impl Pages {
+    /// The pages below this prefix.
+    pub fn new(prefix: String) -> Self {
+        Pages { prefix, max_page: MAX_PAGE }
+    }
+
+    /// The value of a key. Reads a page for each level that is not cached.
+    pub fn get(&self, env: &Env, top: Top, key: &str) -> Result<Option<String>, StoreError> {
+        let (mut page, mut height) = (top.page, top.height);
+        while let Page::Inner(below) = page {
+            let Some(next) = below.get(position(&below, key)) else { return Ok(None) };
+            height = height.saturating_sub(1);
+            page = self.load(env, &next.id, height)?;
+        }
+        let Page::Leaf(entries) = page else { return Ok(None) };
+        let at = entries.binary_search_by(|(known, _)| known.as_str().cmp(key)).ok();
+        Ok(at.and_then(|at| entries.into_iter().nth(at)).map(|(_, value)| value))
+    }
+
+    /// Up to `limit` keys after `after` with their values, in the order of bytes.
+    pub fn after(&self, env: &Env, top: Top, after: &str, limit: usize) -> Result<Vec<(String, String)>, StoreError> {
+        let mut found = Vec::new();
+        self.collect(env, top.page, top.height, after, limit, &mut found)?;
+        Ok(found)
+    }
+
+    /// The top with changes, for a swap of its root. Writes the changed pages. `replaced` gets the ids of those that
+    /// [`delete`](Self::delete) removes after the swap. Without an effect, the top is the same.
+    pub fn change(
+        &self,
+        env: &Env,
+        top: &Top,
+        changes: &BTreeMap<String, Change>,
+        replaced: &mut Vec<String>,
+    ) -> Result<Top, StoreError> {
+        let is_too_long = |key: &String, change: &Change| {
+            let (Change::Put(value) | Change::Remove(value)) = change;
+            key.len().max(value.len()) > MAX_TEXT
+        };
+        if let Some((key, _)) = changes.iter().find(|(key, change)| is_too_long(key, change)) {
+            let (prefix, bytes) = (&self.prefix, key.len());
+            return Err(StoreError::Other(format!(
+                "`{prefix}`: keys and values of a list have at most {MAX_TEXT} bytes; a key of {bytes} bytes does not fit"
+            )));
+        }
+        let changes: Vec<(&str, &Change)> = changes.iter().map(|(key, change)| (key.as_str(), change)).collect();
+        replaced.clear();
+        let mut new = top.clone();
+        new.page = self.changed(env, new.page, new.height, &changes, replaced)?;
+        if new == *top {
+            return Ok(new);
+        }
+        self.divide(env, new, replaced)
+    }
+
+    /// The top with pages of bounded size: one that an earlier build wrote may have all keys. For a swap of its root.
+    pub fn divide(&self, env: &Env, mut top: Top, replaced: &mut Vec<String>) -> Result<Top, StoreError> {
+        if gc::is_too_late(env) {
+            return Err(StoreError::TooLate);
+        }
+        self.level(env, &mut top, replaced)?;
+        Ok(top)
+    }
+
+    /// Deletes replaced pages.
+    pub fn delete(&self, env: &Env, replaced: &[String]) -> Result<(), StoreError> {
+        replaced.iter().try_for_each(|id| env.store.delete(&self.key(id)))
+    }
+
+    /// As [`List::trace`], for the top in the record under the key `root`.
+    pub fn trace(&self, env: &Env, (root, top): (&str, &Top), tracer: &mut Tracer) -> Result<(), StoreError> {
+        let mut last = None;
+        self.trace_page(env, (root, &top.page), top.height, tracer, &mut last).map(drop)
+    }
+
+    fn key(&self, id: &str) -> String {
+        format!("{}{id}", self.prefix)
     }
 
     /// The page of a level above the leaves.
@@ -473,7 +564,7 @@ impl<F: FormerList> List<F> {
     fn trace_page(
         &self,
         env: &Env,
-        page: &Page,
+        (root, page): (&str, &Page),
         height: u32,
         tracer: &mut Tracer,
         last: &mut Option<String>,
@@ -482,7 +573,7 @@ impl<F: FormerList> List<F> {
             Page::Leaf(entries) => {
                 for (key, _) in entries {
                     if last.as_ref().is_some_and(|last| last >= key) {
-                        tracer.report(&self.root, format!("the key `{key}` of the list is out of order"));
+                        tracer.report(root, format!("the key `{key}` of the list is out of order"));
                     }
                     *last = Some(key.clone());
                 }
@@ -499,7 +590,7 @@ impl<F: FormerList> List<F> {
             let height = height.saturating_sub(1);
             let page = self.load(env, &reference.id, height)?;
             tracer.read(page.bytes());
-            let found = self.trace_page(env, &page, height, tracer, last)?;
+            let found = self.trace_page(env, (root, &page), height, tracer, last)?;
             if tracer.check && found != reference.count {
                 let known = reference.count;
                 tracer.report(

@@ -131,7 +131,12 @@ pub fn shares(prefix: &str, format: u32) -> Storage {
 
 /// Storage of another owner that an area reads, in this format.
 pub fn reads(prefix: &str, format: u32) -> Storage {
-    Storage { prefix: prefix.to_owned(), reads: vec![format], writes: None }
+    reads_formats(prefix, &[format])
+}
+
+/// Like [`reads`], in any of these formats.
+pub fn reads_formats(prefix: &str, formats: &[u32]) -> Storage {
+    Storage { prefix: prefix.to_owned(), reads: formats.to_vec(), writes: None }
 }
 
 /// Checks that this component may read every prefix that it declares. The host calls it before it routes requests here.

@@ -3,5 +3,10 @@
 kit::area! {
     handle: crate::api::handle,
     variables: crate::api::VARIABLES,
-    storage: [reads("directory/", 1), reads("suggestions/", 1), owns("namespaces/", 1), shares("token-use/", 1)],
+    storage: [
+        reads("directory/", 1),
+        kit::wasi::reads_formats("suggestions/", &[1, 2]),
+        owns("namespaces/", 1),
+        shares("token-use/", 1),
+    ],
 }

@@ -3,5 +3,5 @@
 kit::area! {
     handle: crate::api::handle,
     variables: crate::api::VARIABLES,
-    storage: [reads("directory/", 1), owns("suggestions/", 1), shares("token-use/", 1)],
+    storage: [reads("directory/", 1), kit::wasi::owns_formats("suggestions/", &[1, 2]), shares("token-use/", 1)],
 }

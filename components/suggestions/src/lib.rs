@@ -44,7 +44,7 @@
 //! | `gc/<run>/…` | blob | the marks of a run of [`kit::gc`] or [`kit::fsck`], while it lasts |
 //! | `ref/<repository>/<name, encoded>` | root | the value of `heads/<branch>` or `tags/<tag>` ([`store::refs::RefValue`]) |
 //! | `ref_transaction/<id>` | root | how an update of several refs ended, as long as one of them names it (`store/ref_value.rs`) |
-//! | `branches/<repository>` | root | the names of branches and tags, and of those that are being created ([`store::ref_names`]) |
+//! | `branches/<repository>` | root | the names of branches and tags ([`kit::list`]), and of those that are being created ([`store::ref_names`]) |
 //! | `merge_request/<project>/<iid>` | root | a merge request |
 //! | `merge_requests/<project>` | root | the iids of a project's merge requests, and the branches that open ones claim (`store/merge_requests/claims.rs`) |
 //! | `discussions/<project>/<iid>` | root | the list of its discussions, oldest first |
@@ -54,6 +54,10 @@
 //! | `suggestion/<id>` | blob | the discussion that a suggestion is in |
 //! | `applied/<suggestion id>` | blob | the commit that applied a suggestion |
 //! | `counter/merge_request`, `counter/note`, `counter/suggestion` | counter | the last id; an instance takes 64 ids of notes at once |
+//!
+//! The pages of names are blobs below `suggestions/v2/names/`; `suggestions/v2/format` is there as soon as a root may have
+//! the form of format 2. If a store has such keys, a host refuses a component that reads format 1 only. Builds before
+//! format 2 had all names in `branches`; they are read, and rewritten when the next ref is created or deleted.
 //!
 //! # Cost
 //!
@@ -68,7 +72,7 @@
 //! | apply | get *s* × (suggestion, discussion, its state, applied), merge request, default branch, branch, packs, commit, *t* trees, *f* blobs, each co-author; set a pack and its index (more if it is joined with others), *s* applied; swap packs, branch, each discussion's state; rarely a counter |
 //! | comment on a line | get merge request, 2 commits, their *t* trees and blobs, semispace roles, branch; 2 counters; set discussion, *s* suggestions; swap list |
 //! | clone | get packs, names of refs, each ref, 256 KiB of a pack at a time |
-//! | push | set 256 KiB of the pack at a time, its index; get what it builds on; swap packs, each ref; if it creates refs, swap their names before and after, if it deletes some, after; get the list of merge requests |
+//! | push | set 256 KiB of the pack at a time, its index; get what it builds on; swap packs, each ref; if it creates refs, swap their names before and after, with two or three pages, if it deletes some, after; get the list of merge requests |
 //!
 //! Following lines reads the blob that was commented on and the blob at the head, unless their difference is cached.
 //! Finding a renamed file reads the trees that differ between its commit and the head.

@@ -11,7 +11,7 @@ use std::rc::Rc;
 type Model = BTreeMap<String, String>;
 
 fn list<F: FormerList>() -> List<F> {
-    List { max_page: 512, ..List::new("root".into(), "page/".into()) }
+    List { pages: Pages { prefix: "page/".into(), max_page: 512 }, ..List::new("root".into(), String::new()) }
 }
 
 fn plain() -> List {
@@ -67,7 +67,7 @@ fn assert_is(list: &List, env: &Env, store: &MemoryStore, model: &Model) -> usiz
     assert_eq!(tracer.problems(), []);
     let bytes = |key: &String| store.get(key).unwrap().unwrap().len();
     let largest = store.keys().iter().filter(|key| !key.ends_with("/init")).map(bytes).max();
-    assert!(largest <= Some(2 * list.max_page), "{largest:?} bytes");
+    assert!(largest <= Some(2 * list.pages.max_page), "{largest:?} bytes");
     store.keys().iter().filter(|key| key.starts_with("page/")).count()
 }
 
@@ -246,7 +246,7 @@ fn long_keys_that_differ_in_the_last_character_are_kept_apart_and_too_long_ones_
     assert_eq!(list.after(&env, &long(300), 2).unwrap(), [(long(301), String::new()), (long(302), String::new())]);
     let error = list.apply(&env, &put(["k".repeat(MAX_TEXT + 1)])).unwrap_err();
     let text =
-        "storage failed: `root`: keys and values of a list have at most 4096 bytes; a key of 4097 bytes does not fit";
+        "storage failed: `page/`: keys and values of a list have at most 4096 bytes; a key of 4097 bytes does not fit";
     assert_eq!(error.to_string(), text);
     list.apply(&env, &put((0..9).map(|number| format!("{number}{}", "k".repeat(MAX_TEXT - 1))))).unwrap();
     assert_eq!(list.count(&env).unwrap(), 909);

@@ -8,12 +8,12 @@ use crate::name::PackageName;
 use crate::version::Version;
 use directory::project::ProjectKey;
 use kit::Env;
-use kit::list::{Change, FormerList, List};
+use kit::list::{self, Change, FormerList, List};
 use kit::reachability::Tracer;
 use kit::root::{self, Decision};
 use kit::store::StoreError;
 use lru::LruCache;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};
 use std::num::NonZeroUsize;
 use std::rc::Rc;
@@ -48,18 +48,8 @@ pub fn trace_projects(env: &Env, tracer: &mut Tracer) -> Result<(), StoreError> 
     all_projects().trace(env, tracer)
 }
 
-/// Whether the instance knows that the store has [`Key::FORMAT_3`].
-#[derive(Default)]
-struct HasFormat3(Cell<bool>);
-
 fn change_projects(env: &Env, project: &ProjectKey, change: fn(String) -> Change) -> Result<(), StoreError> {
-    let known = env.instance_cache.get_or_insert_with(HasFormat3::default);
-    if !known.0.get() {
-        if !env.store.exists(Key::FORMAT_3)? {
-            env.store.set(Key::FORMAT_3, b"{}")?;
-        }
-        known.0.set(true);
-    }
+    list::mark_format(env, Key::FORMAT_3)?;
     all_projects().apply(env, &[(id_key(project.id), change(project.incarnation.to_string()))].into())
 }
 

@@ -9,7 +9,7 @@ use super::record::PackageNamesRecord;
 use crate::name::PackageName;
 use directory::project::ProjectKey;
 use kit::Env;
-use kit::list::{Change, FormerList, List};
+use kit::list::{self, Change, FormerList, List};
 use kit::reachability::Tracer;
 use kit::root;
 use kit::store::StoreError;
@@ -54,6 +54,7 @@ pub fn names(env: &Env, project: &ProjectKey) -> Result<Vec<PackageName>, StoreE
 
 /// Adds a name, unless it is listed.
 pub fn add(env: &Env, project: &ProjectKey, name: &PackageName) -> Result<(), StoreError> {
+    list::mark_format(env, Key::FORMAT_3)?;
     list(project).apply(env, &[(name.as_str().to_owned(), Change::Put(String::new()))].into())
 }
 

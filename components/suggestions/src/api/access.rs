@@ -341,7 +341,7 @@ pub fn readable_repository(env: &Env, request: &Request, id: &str) -> Result<Pro
 pub fn repository_with_refs(env: &Env, request: &Request, id: &str) -> Result<Project, Error> {
     let (project, caller) = repository_and_reader(env, request, id)?;
     if caller.is_anonymous() {
-        let refs = ref_names::read(env, RepositoryId::of(&project))?.names.len();
+        let refs = ref_names::count(env, RepositoryId::of(&project))?;
         request_limits::check_anonymous_records(env, request, &caller, refs)?;
     }
     Ok(project)

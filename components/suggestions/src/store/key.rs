@@ -19,6 +19,9 @@ use std::fmt;
 /// The prefix of every key that this component writes; the number is the format's version.
 pub const PREFIX: &str = "suggestions/v1/";
 
+/// Present if names of refs may have the form of format 2. A host then refuses a component that reads format 1 only.
+pub const FORMAT_2: &str = "suggestions/v2/format";
+
 /// A key below [`PREFIX`]. The numbers are ids, and a merge request's iid.
 pub enum Key<'a> {
     Object(Semispace, RepositoryId, ObjectId),

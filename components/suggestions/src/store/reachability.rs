@@ -12,6 +12,7 @@ use super::semispace_roles::{self, SemispaceRoles};
 use crate::git::ObjectId;
 use crate::repository_id::RepositoryId;
 use crate::store::key::Semispace;
+use directory::default_branch::REF_NAMES;
 use directory::project::{self, Existence, ProjectKey};
 use kit::gc::{self, GRACE, GcReport, GcRequest};
 use kit::maintenance::Maintain;
@@ -184,12 +185,14 @@ impl GcSource for Repositories<'_> {
         let mut blobs = SEMISPACES.map(|(prefix, _)| prefix).to_vec();
         blobs.extend([PACKS, PACK_INDEXES, DISCUSSIONS, PAGES, REFLOG, REPLACED_PACKS, REF_TRANSACTIONS, LOCATORS]);
         blobs.sort_unstable();
+        let mut blobs: Vec<String> = below(&blobs);
+        blobs.push(REF_NAMES.to_owned());
         KeyLayout {
             // The reflog comes last: if a ref is moved while roots are visited, either its old value or its reflog
             // entry is seen. Replaced packs come last, too.
             roots: below(&["branches/", "discussions/", "merge_requests/", "packs/", "ref/", REFLOG, REPLACED_PACKS]),
             records: below(&["applied/", MERGE_REQUEST, LOCATORS, "thread/"]),
-            blobs: below(&blobs),
+            blobs,
             marks: format!("{PREFIX}gc/"),
         }
     }
@@ -300,7 +303,7 @@ impl GcSource for Repositories<'_> {
     }
 
     fn blob_id(&self, prefix: &str, rest: &str) -> Option<BlobId> {
-        match prefix.strip_prefix(PREFIX)? {
+        match prefix.strip_prefix(PREFIX).unwrap_or(prefix) {
             kind @ ("object/" | "object2/") => {
                 let (repository, id) = rest.split_once('/')?;
                 let (repository, id) = (RepositoryId::parse(repository)?, ObjectId::parse(id)?);
@@ -320,7 +323,7 @@ impl GcSource for Repositories<'_> {
     }
 
     fn is_garbage(&self, prefix: &str, blob: &BlobId, began: Timestamp) -> bool {
-        let Some(kind) = prefix.strip_prefix(PREFIX) else { return false };
+        let kind = prefix.strip_prefix(PREFIX).unwrap_or(prefix);
         if SEMISPACES.iter().any(|(prefix, _)| *prefix == kind) {
             return self.is_swept(kind, began);
         }

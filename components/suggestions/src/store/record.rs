@@ -7,6 +7,7 @@ use crate::repository_id::RepositoryId;
 use directory::project::Incarnation;
 use directory::user::UserKey;
 use kit::Timestamp;
+use kit::list::Top;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -302,8 +303,9 @@ impl ReflogRecord {
 
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RefNamesRecord {
+    /// The form of format 2; a set before.
     #[serde(default)]
-    pub names: BTreeSet<String>,
+    pub names: Top,
     #[serde(default, skip_serializing_if = "is_default")]
     pub default: Option<String>,
     /// Names of refs that are being created, with the ids of the requests that do it.
@@ -313,6 +315,13 @@ pub struct RefNamesRecord {
     /// refs meanwhile loses its swap, even if the names are the same as before.
     #[serde(default, skip_serializing_if = "is_default")]
     pub changed_by: String,
+}
+
+impl RefNamesRecord {
+    /// The number of names. It counts those that are listed and being created twice.
+    pub fn count(&self) -> usize {
+        usize::try_from(self.names.count()).unwrap_or(usize::MAX).saturating_add(self.creating.len())
+    }
 }
 
 #[derive(Serialize, Deserialize)]

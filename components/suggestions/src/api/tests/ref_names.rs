@@ -55,6 +55,10 @@ fn names_record(forge: &Forge) -> Value {
     serde_json::from_slice(&forge.store.get(NAMES_KEY).unwrap().unwrap()).unwrap()
 }
 
+fn stored_names(forge: &Forge) -> Vec<String> {
+    ref_names::read(&forge.env(), id()).unwrap().names.into_iter().collect()
+}
+
 /// Does one push, and the second one before each operation of the first one in turn. `check` gets the forge and both
 /// reports.
 fn interleave(forge: &Forge, first: &[u8], second: &[u8], check: impl Fn(&Forge, &str, &str)) {
@@ -134,7 +138,7 @@ fn a_branch_replaces_a_folder_that_the_same_push_deletes() {
     let moved = push(forge.env(), &body(&[("heads/a/b", commit, None), ("heads/a", None, commit)], ""));
     assert!(moved.contains("ok refs/heads/a\n"), "{moved}");
     assert_eq!(listed(&forge), ["heads/a", "heads/main", "heads/old"]);
-    assert_eq!(names_record(&forge)["names"], json!(["heads/a", "heads/main", "heads/old"]));
+    assert_eq!(stored_names(&forge), ["heads/a", "heads/main", "heads/old"]);
 }
 
 #[test]
@@ -173,7 +177,7 @@ fn ten_thousand_tags_swap_their_names_twice() {
     assert_eq!(ref_names::read(&forge.env(), id()).unwrap().names.len(), 10_002);
     let changes: Vec<_> = names.iter().map(|name| (name.as_str(), Some(commit), None)).collect();
     assert_eq!(swaps(&changes), 1);
-    assert_eq!(names_record(&forge)["names"], json!(["heads/main", "heads/old"]));
+    assert_eq!(stored_names(&forge), ["heads/main", "heads/old"]);
 }
 
 #[test]
@@ -201,6 +205,34 @@ fn a_repository_has_a_bound_on_its_refs() {
     assert!(push(forge.env(), &body(&changes, "")).contains("ok refs/tags/a"));
     let told = push(forge.env(), &body(&[("tags/b", None, Some(commit))], ""));
     assert!(told.contains("ok refs/tags/b"), "{told}");
+}
+
+/// The names of so many refs, as a build before format 2 had them.
+pub fn former_names(count: usize) -> Value {
+    let others = (0..count).map(|number| format!("tags/v{number:06}"));
+    json!({"names": others.chain(["heads/main".to_owned(), "heads/old".to_owned()]).collect::<Vec<_>>()})
+}
+
+#[test]
+fn a_branch_costs_the_same_however_many_there_are() {
+    let (forge, commit) = forge();
+    let cost = |forge: &Forge, name: &str| {
+        let counting = CountingStore::over(forge.store.clone());
+        let told = push(forge.env_over(counting.clone()), &body(&[(name, None, Some(commit))], ""));
+        assert!(told.contains("ok refs/"), "{told}");
+        (counting.operations(), counting.bytes())
+    };
+    let few = cost(&forge, "heads/first");
+    forge.store.set(NAMES_KEY, former_names(100_000).to_string().as_bytes()).unwrap();
+    cost(&forge, "heads/rewritten");
+    assert!(
+        names_record(&forge)["names"].get("page").is_some(),
+        "a build before format 2 fails, and reads no old list"
+    );
+    assert_eq!(stored_names(&forge).len(), 100_003);
+    let many = cost(&forge, "heads/second");
+    assert!(many.0 <= few.0 + 12 && many.1 <= few.1 + 200_000, "{few:?}, {many:?}");
+    assert!(stored_names(&forge).contains(&"heads/second".to_owned()));
 }
 
 /// The transactions that are recorded, by id.

@@ -4,8 +4,9 @@ use super::{MERGE_REQUEST, Repositories};
 use crate::git::{ObjectId, explain_ambiguity, find_ambiguity};
 use crate::repository_id::RepositoryId;
 use crate::store::key::{Key, PREFIX};
-use crate::store::record::{RefNamesRecord, RefRecord};
+use crate::store::record::RefRecord;
 use crate::store::{objects, ref_names};
+use kit::list::Top;
 use kit::path::Segment;
 use kit::reachability::{GcSource, Tracer};
 use kit::store::StoreError;
@@ -70,12 +71,13 @@ impl Repositories<'_> {
         &self,
         list: &str,
         repository: RepositoryId,
-        names: &RefNamesRecord,
+        names: Top,
         tracer: &mut Tracer,
     ) -> Result<(), StoreError> {
         let key = |name: &String| Key::Ref(repository, name).to_string();
         // The refs whose record was not seen, and whether their counter was.
-        let mut unseen: BTreeMap<String, bool> = names.names.iter().map(|name| (key(name), false)).collect();
+        let mut unseen: BTreeMap<String, bool> =
+            ref_names::listed(self.env, names)?.iter().map(|name| (key(name), false)).collect();
         let prefix = Key::Ref(repository, "").to_string();
         let mut after = String::new();
         loop {

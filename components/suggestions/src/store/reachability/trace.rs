@@ -15,6 +15,7 @@ use crate::store::record::{
 };
 use crate::store::refs::read_value;
 use crate::store::{objects, packs};
+use directory::default_branch::ref_name_pages;
 use kit::gc::GRACE;
 use kit::reachability::{BlobId, Tracer};
 use kit::store::StoreError;
@@ -76,12 +77,14 @@ impl Repositories<'_> {
                 replaced.packs.iter().for_each(|pack| tracer.mark_id(pack));
             }
             "applied" => drop(self.read::<AppliedRecord>(key)?),
-            "branches" => {
-                let names = self.read::<RefNamesRecord>(key)?;
+            "branches" => kit::list::retrying(self.env, key, || {
+                let names = self.read::<RefNamesRecord>(key)?.names;
+                ref_name_pages().trace(self.env, (key, &names), tracer)?;
                 if self.traces_objects(tracer)? {
-                    self.check_refs(key, repository()?, &names, tracer)?;
+                    self.check_refs(key, repository()?, names, tracer)?;
                 }
-            }
+                Ok(())
+            })?,
             "merge_request" => {
                 let id = self.read::<Option<MergeRequestRecord>>(key)?.and_then(|record| counter_value(record.id));
                 id.map_or(Ok(()), |id| self.counters.compare(self.env, &Key::MergeRequestCounter, id, tracer))?;
