@@ -351,8 +351,8 @@ impl Pages {
         Ok(found)
     }
 
-    /// The top with changes, for a swap of its root. Writes the changed pages. `replaced` gets the ids of those that
-    /// [`delete`](Self::delete) removes after the swap. Without an effect, the top is the same.
+    /// The top with changes, for a swap of its root. Writes the changed pages. `replaced` gets the ids of former
+    /// pages, which [`delete`](Self::delete) removes after the swap. Without an effect, the top is the same.
     pub fn change(
         &self,
         env: &Env,

@@ -114,7 +114,7 @@ pub struct HostReport {
     /// A pending change of its own that it has abandoned, if it could not withdraw it.
     #[serde(default)]
     pub given_up: Option<String>,
-    /// What its components read and write. A build before 0.2 reports none.
+    /// The formats that its components read and write. A build before 0.2 reports none.
     #[serde(default)]
     pub formats: Option<Vec<Formats>>,
     /// Why it does not serve the same components as the other hosts.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::fleet::{Fleet, FleetHost};
 use super::{DeployError, Deployer};
 
-/// What a component reads and writes below a key prefix. This is a stored format: a host reports it to the others.
+/// The formats of records that a component reads and writes below a key prefix. This is a stored format: a host reports it to the others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Formats {
     pub component: String,

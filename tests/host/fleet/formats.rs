@@ -31,7 +31,7 @@ impl Fleet {
         Member { server, folder }
     }
 
-    /// What a host says that does not start with this probe.
+    /// The error of a host that does not start with this probe.
     fn refusal_of_probe(&self, wasm: &[u8]) -> String {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut command = up(&manifest_of(folder.path(), wasm), &folder.path().join("data"));

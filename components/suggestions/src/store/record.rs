@@ -318,7 +318,7 @@ pub struct RefNamesRecord {
 }
 
 impl RefNamesRecord {
-    /// The number of names. It counts those that are listed and being created twice.
+    /// The number of names. A listed name that is being created counts twice.
     pub fn count(&self) -> usize {
         usize::try_from(self.names.count()).unwrap_or(usize::MAX).saturating_add(self.creating.len())
     }

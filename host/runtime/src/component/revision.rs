@@ -228,7 +228,7 @@ impl Revision {
         }
     }
 
-    /// What the area reads and writes below its prefixes; nothing for another component.
+    /// The formats of the area's records, by prefix; none for another component.
     pub fn storages(&self) -> &[Storage] {
         self.description.as_ref().map_or(&[], |area| &area.storage)
     }
@@ -237,8 +237,8 @@ impl Revision {
     /// [`load`](Self::load). It blocks.
     pub fn check_formats(&self, component: &Component, backends: &[Arc<dyn Backend>]) -> Result<(), LoadError> {
         let Some(backend) = backends.first() else { return Ok(()) };
-        let checked = area::check_formats(&**backend, component.grants.labels(), self.storages());
-        within_check_timeout(&component.id, None, checked)
+        let check = || area::check_formats(&**backend, component.grants.labels(), self.storages());
+        on_a_thread(|| within_check_timeout(&component.id, None, check()))
     }
 
     /// The first prefix and format that the area writes, without being its oldest format or one that the store has.
@@ -249,8 +249,8 @@ impl Revision {
         backends: &[Arc<dyn Backend>],
     ) -> Result<Option<(String, u32)>, LoadError> {
         let Some(backend) = backends.first() else { return Ok(None) };
-        let find = area::unwritten_format(&**backend, component.grants.labels(), self.storages());
-        within_check_timeout(&component.id, None, find)
+        let find = || area::unwritten_format(&**backend, component.grants.labels(), self.storages());
+        on_a_thread(|| within_check_timeout(&component.id, None, find()))
     }
 
     /// The instances on the given shard.
@@ -281,6 +281,12 @@ impl Revision {
     pub fn revive(&self) {
         self.pools.iter().for_each(|pool| pool.revive());
     }
+}
+
+/// Runs what blocks on a thread of its own, because the caller may be in an asynchronous runtime.
+fn on_a_thread<T: Send>(run: impl FnOnce() -> T + Send) -> T {
+    let ran = std::thread::scope(|scope| scope.spawn(run).join());
+    ran.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// The outcome of a component's check. `scope` is that of its own reads.
