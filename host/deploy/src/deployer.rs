@@ -174,7 +174,9 @@ impl Deployer {
         let compiling = Some(compiling).filter(|_| self.fleet.is_none());
         let next = request.canary.as_ref().map_or(Next::Active(digest), |policy| Next::Canary(digest, policy));
         let (trust, expected) = (trust.for_audit(), request.expected.as_ref());
-        let change = Change { by: &request.by, action, next, trust: trust.as_deref(), reason: None, expected };
+        let reason = reason_of_stubs(&revision);
+        let (trust, reason) = (trust.as_deref(), reason.as_deref());
+        let change = Change { by: &request.by, action, next, trust, reason, expected };
         let sent = Some((&*request.wasm, request.signature.as_ref()));
         let entry = self.deploy(service, digest, sent, &request.without, &change)?;
         drop(compiling);
@@ -273,7 +275,8 @@ impl Deployer {
         };
         let entry = RecordEntry { digest: revision.digest, previous, source };
         let line = completed(by, action, &component.id, revision.digest, Some(current.digest));
-        files.record(&component.id, entry, &AuditEntry { trust: trust.as_deref(), ..line })?;
+        let (trust, reason) = (trust.as_deref(), reason_of_stubs(revision));
+        files.record(&component.id, entry, &AuditEntry { trust, reason: reason.as_deref(), ..line })?;
         service.replace(revision.clone());
         service.set_rollback_target(previous);
         self.prune(files);
@@ -541,6 +544,12 @@ impl Deployer {
             self.prune(&self.state().files);
         }
     }
+}
+
+/// For the audit log: the imports of a component that this host does not supply, if there are any.
+fn reason_of_stubs(revision: &Revision) -> Option<String> {
+    let stubs = revision.stubs().join(", ");
+    (!stubs.is_empty()).then(|| format!("a call of these imports fails: {stubs}"))
 }
 
 /// The digests that a service serves. An operator can make a change conditional on them.

@@ -99,6 +99,60 @@ fn an_import_that_the_host_does_not_supply_is_named() {
 }
 
 #[test]
+fn all_imports_that_the_host_does_not_supply_are_in_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let wasm = wat::parse_str(
+        r#"(component
+            (import "acme:rocket/engine@1.0.0" (instance (export "start" (func))))
+            (import "spin:sqlite/sqlite@3.0.0" (instance (export "open" (func))))
+            (import "spin:sqlite/sqlite@9.0.0" (instance (export "open" (func))))
+            (import "hexad:store/admin@0.1.0" (instance (export "all" (func)))))"#,
+    );
+    let sentence = "component `probe`: this host has no `acme:rocket/engine@1.0.0`, `spin:sqlite/sqlite@9.0.0` and \
+                    `hexad:store/admin@0.1.0`; build it without these imports";
+    check(&format!("{:?}", guest("probe")), &write(&folder, &wasm.unwrap()), &[sentence]);
+    let middleware = r#"(component (import "wasi:http/handler@0.3.0" (instance (export "handle" (func)))))"#;
+    let middleware = write(&folder, &wat::parse_str(middleware).unwrap());
+    check(&format!("{:?}", guest("probe")), &middleware, &["`wasi:http/handler@0.3.0`", "wac plug"]);
+}
+
+/// A component of the 0.2 interface that calls a function of Spin's MQTT at every request.
+fn with_mqtt() -> Vec<u8> {
+    wat::parse_str(
+        r#"(component
+            (import "wasi:http/types@0.2.0" (instance $types
+                (export "incoming-request" (type (sub resource)))
+                (export "response-outparam" (type (sub resource)))))
+            (import "spin:mqtt/mqtt@3.0.0" (instance $mqtt (export "ping" (func))))
+            (alias export $types "incoming-request" (type $request))
+            (alias export $types "response-outparam" (type $out))
+            (core func $ping (canon lower (func $mqtt "ping")))
+            (core module $m
+                (import "" "ping" (func $ping))
+                (func (export "handle") (param i32 i32) (call $ping)))
+            (core instance $i (instantiate $m (with "" (instance (export "ping" (func $ping))))))
+            (type $handle (func (param "request" (own $request)) (param "response-out" (own $out))))
+            (func $f (type $handle) (canon lift (core func $i "handle")))
+            (instance $handler (export "handle" (func $f)))
+            (export "wasi:http/incoming-handler@0.2.0" (instance $handler)))"#,
+    )
+    .unwrap()
+}
+
+#[tokio::test]
+async fn a_call_of_an_import_without_a_supplier_fails_and_the_component_goes_on() {
+    let server = Server::with("");
+    swap(&server, "incoming", with_mqtt()).unwrap();
+    let reason = audit(&server.folder).pop().unwrap()["reason"].clone();
+    assert_eq!(reason, "a call of these imports fails: spin:mqtt/mqtt@3.0.0");
+    for _ in 0..30 {
+        assert_eq!(incoming(&server).await.0, 500, "no circuit breaker opens");
+    }
+    let error = swap(&server, "probe", with_mqtt()).unwrap_err().to_string();
+    assert!(error.contains("`probe`"), "{error}");
+}
+
+#[test]
 fn two_routes_for_the_same_paths_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let text = manifest("").replace("route = \"/incoming\"", "route = \"/probe/...\"");

@@ -41,6 +41,8 @@ pub struct ValidComponent {
     pub bytes: usize,
     /// The version that the component reports, if it is an area.
     pub version: Option<String>,
+    /// Imports that a host does not supply: a call of them fails.
+    pub stubs: Vec<String>,
 }
 
 /// Why a host could not serve a manifest or a component: a sentence for the author of the manifest.
@@ -151,7 +153,8 @@ impl Gate<'_> {
         };
         let revision = Revision::load(context, &Artifact { wasm: &wasm, origin: &origin }, 1)?;
         let version = revision.description.as_ref().map(|area| area.version.clone());
-        Ok((ValidComponent { id, digest: revision.digest, bytes: wasm.len(), version }, revision))
+        let stubs = revision.stubs().to_vec();
+        Ok((ValidComponent { id, digest: revision.digest, bytes: wasm.len(), version, stubs }, revision))
     }
 
     fn check_trust(&self, wasm: &[u8], path: &Path) -> Result<(), Box<Untrusted>> {

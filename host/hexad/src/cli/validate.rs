@@ -113,7 +113,11 @@ fn failure(manifest: &Path, problems: usize) -> Error {
 }
 
 fn line(component: &ValidComponent) -> String {
-    let ValidComponent { id, digest, bytes, version } = component;
+    let ValidComponent { id, digest, bytes, version, stubs } = component;
     let version = version.as_ref().map_or_else(|| "no area".to_owned(), |version| printable(version));
-    format!("component `{id}`: {version}, sha256 {digest}, {}", ByteSize(*bytes as u64))
+    let stubs = match stubs.as_slice() {
+        [] => String::new(),
+        stubs => format!("; a host does not supply these imports, and a call of them fails: {}", stubs.join(", ")),
+    };
+    format!("component `{id}`: {version}, sha256 {digest}, {}{}", ByteSize(*bytes as u64), printable(&stubs))
 }

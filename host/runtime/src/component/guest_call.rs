@@ -329,6 +329,7 @@ impl InUse {
             // A slow client, another service or the host may be the cause, so the breaker does not count it.
             InstanceFailure::TimedOut
             | InstanceFailure::HostMemory
+            | InstanceFailure::UnsupportedImport
             | InstanceFailure::Cancelled
             | InstanceFailure::Panicked => {}
             _ if pool.template.breakers.record_failure(Some(context.path())) => counters.breaker_trips.add(1),

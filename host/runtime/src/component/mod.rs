@@ -18,6 +18,7 @@ mod pool;
 mod response_body;
 mod revision;
 mod service;
+mod stubs;
 mod timed_run;
 mod unfinished_bodies;
 

@@ -21,6 +21,7 @@ use super::area::{self, AreaError, Description, Storage};
 use super::breaker::{Breakers, Health};
 use super::by_value::ByValueExport;
 use super::pool::{InstancePool, InstanceTemplate};
+use super::stubs;
 use crate::engine::Runtime;
 use crate::guest::{Guest, GuestBounds, GuestLog, GuestState, OutboundHooks};
 
@@ -55,6 +56,8 @@ struct LinkedCode {
     /// `pre`, with the export that takes requests.
     proxy: Arc<ProxyPre<Guest>>,
     by_value: Option<ByValueExport>,
+    /// Imports that the host links without supplying them.
+    stubs: Vec<String>,
 }
 
 /// The parts that the revisions of a service share, besides their code.
@@ -83,8 +86,14 @@ pub enum LoadError {
     Unreadable { id: String, path: PathBuf, source: io::Error },
     #[error("component `{id}`: {origin} is not a usable component: {source:#}")]
     Invalid { id: String, origin: String, source: wasmtime::Error },
+    #[error("component `{id}`: {origin} is not a usable component: {reason}")]
+    NoComponent { id: String, origin: String, reason: &'static str },
+    #[error("component `{id}`: this host has no {}; {}", listed(imports), remedy(imports))]
+    Imports { id: String, imports: Vec<String> },
     #[error("component `{id}`: this host cannot supply what it imports: {source:#}")]
-    Imports { id: String, source: wasmtime::Error },
+    ImportTypes { id: String, source: wasmtime::Error },
+    #[error("component `{id}`: an area imports only what this host supplies, and not {}", listed(stubs))]
+    Stubs { id: String, stubs: Vec<String> },
     #[error("component `{id}`: it imports `{import}`, which the manifest does not grant; {remedy}")]
     NotGranted { id: String, import: String, remedy: &'static str },
     #[error(
@@ -106,7 +115,10 @@ impl LoadError {
         match self {
             Self::Unreadable { id, .. }
             | Self::Invalid { id, .. }
+            | Self::NoComponent { id, .. }
             | Self::Imports { id, .. }
+            | Self::ImportTypes { id, .. }
+            | Self::Stubs { id, .. }
             | Self::NotGranted { id, .. }
             | Self::NoHandler { id, .. }
             | Self::Area { id, .. }
@@ -128,12 +140,20 @@ impl LinkedCode {
     fn new(context: LoadContext<'_>, artifact: &Artifact<'_>) -> Result<Self, LoadError> {
         let LoadContext { runtime, component, .. } = context;
         let id = || component.id.clone();
-        let (digest, code) = runtime.compile(artifact.wasm).map_err(|source| LoadError::Invalid {
-            id: id(),
-            origin: artifact.origin.to_owned(),
-            source,
+        let (digest, code) = runtime.compile(artifact.wasm).map_err(|source| {
+            let origin = artifact.origin.to_owned();
+            match no_component(artifact.wasm) {
+                Some(reason) => LoadError::NoComponent { id: id(), origin, reason },
+                None => LoadError::Invalid { id: id(), origin, source },
+            }
         })?;
-        let pre = runtime.linker().instantiate_pre(&code).map_err(|source| LoadError::Imports { id: id(), source })?;
+        let stubs = stubs::of(&code);
+        let linker = stubs::add(runtime.linker(), &code, &stubs);
+        let linker = linker.map_err(|source| LoadError::ImportTypes { id: id(), source })?;
+        let pre = linker.instantiate_pre(&code).map_err(|source| match stubs::missing(linker, &code, &source) {
+            imports if imports.is_empty() => LoadError::ImportTypes { id: id(), source },
+            imports => LoadError::Imports { id: id(), imports },
+        })?;
         let proxy = match p3::bindings::ServicePre::new(pre.clone()) {
             Ok(pre) => ProxyPre::P3(pre),
             Err(_) => match p2::bindings::ProxyPre::new(pre.clone()) {
@@ -142,7 +162,7 @@ impl LinkedCode {
             },
         };
         let by_value = ByValueExport::of(&code);
-        Ok(Self { digest, pre, proxy: Arc::new(proxy), by_value })
+        Ok(Self { digest, pre, proxy: Arc::new(proxy), by_value, stubs: stubs.into_iter().collect() })
     }
 }
 
@@ -162,9 +182,6 @@ impl Revision {
     fn new(context: LoadContext<'_>, code: LinkedCode, number: u64) -> Result<Self, LoadError> {
         let LoadContext { runtime, component, backends, outbound, metrics, memory } = context;
         let id = || component.id.clone();
-        if let Some((import, remedy)) = check_imports(code.pre.component(), component) {
-            return Err(LoadError::NotGranted { id: id(), import, remedy });
-        }
         let guest_log =
             Arc::new(GuestLog::new(&component.id, component.limits.log_lines, metrics.log_lines_dropped.clone()));
         let description = match backends.first() {
@@ -189,6 +206,22 @@ impl Revision {
             }
         };
         let digest = code.digest;
+        if description.is_some() {
+            if !code.stubs.is_empty() {
+                return Err(LoadError::Stubs { id: id(), stubs: code.stubs });
+            }
+            if let Some((import, remedy)) = check_imports(code.pre.component(), component) {
+                return Err(LoadError::NotGranted { id: id(), import, remedy });
+            }
+        }
+        if !code.stubs.is_empty() {
+            let imports = listed(&code.stubs);
+            tracing::warn!(
+                component = component.id,
+                imports,
+                "this host does not supply these imports: a call of them fails"
+            );
+        }
         match &description {
             Some(area) => tracing::info!(component = component.id, version = area.version, %digest, "loaded"),
             None => tracing::info!(component = component.id, %digest, "loaded; it is not an area of this platform"),
@@ -253,6 +286,11 @@ impl Revision {
         on_a_thread(|| within_check_timeout(&component.id, None, find()))
     }
 
+    /// Imports that this host does not supply. A call of them fails ([`super::stubs`]).
+    pub fn stubs(&self) -> &[String] {
+        &self.code.stubs
+    }
+
     /// The instances on the given shard.
     pub fn pool(&self, shard: usize) -> Option<&Arc<InstancePool>> {
         self.pools.get(shard)
@@ -308,7 +346,37 @@ fn within_check_timeout<T>(
         })
 }
 
-/// The first import without the grant that it needs, and a remedy for the operator.
+/// Why bytes that do not compile are no component.
+fn no_component(wasm: &[u8]) -> Option<&'static str> {
+    match wasm.get(..8) {
+        Some([0, b'a', b's', b'm', 1, 0, 0, 0]) => {
+            Some("it is a core module; build it for wasm32-wasip2, or run `wasm-tools component new`")
+        }
+        Some([0, b'a', b's', b'm', ..] | [0x7f, b'E', b'L', b'F', ..]) => None,
+        _ => Some("it is not WebAssembly"),
+    }
+}
+
+/// Names in a sentence: `a`, `b` and `c`.
+fn listed(names: &[String]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.as_slice() {
+        [all @ .., last] if !all.is_empty() => format!("{} and {last}", all.join(", ")),
+        quoted => quoted.concat(),
+    }
+}
+
+fn remedy(imports: &[String]) -> &'static str {
+    let is_handler =
+        |name: &String| name.starts_with("wasi:http/handler@") || name.starts_with("wasi:http/incoming-handler@");
+    match imports.iter().any(is_handler) {
+        true => "put it in front of another component with `wac plug`, and serve what that makes",
+        false => "build it without these imports, or supply them from another component with `wac plug`",
+    }
+}
+
+/// The first import of an area without the grant that it needs, and a remedy for the operator. Other components may
+/// import what they never call, as those of Python do; without a grant, a call fails.
 ///
 /// WASI's interfaces for files and sockets need no grant. Standard libraries import them even if the program does not
 /// use them, and the host offers no files or sockets there.

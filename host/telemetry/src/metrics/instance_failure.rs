@@ -19,6 +19,8 @@ named_values! {
         TimedOut = "timed_out",
         /// It was denied memory that its limit allows, because the host had none left.
         HostMemory = "host_memory",
+        /// It called a function that this host does not supply.
+        UnsupportedImport = "unsupported_import",
         /// The host ended it: too many handles, or too large a call.
         Refused = "refused",
         /// The host itself failed while it ran the instance.
@@ -37,6 +39,7 @@ impl InstanceFailure {
             Some(Trap::StackOverflow) => Self::StackOverflow,
             Some(_) => Self::OtherTrap,
             None if error.is::<OutOfCpuTime>() => Self::CpuTime,
+            None if error.is::<UnsupportedImport>() => Self::UnsupportedImport,
             // A panic around an instance drops it, and so does the end of the thread's runtime.
             None => match error.downcast_ref::<InstanceEnd>() {
                 Some(InstanceEnd::TimedOut) => Self::TimedOut,
@@ -53,6 +56,11 @@ impl InstanceFailure {
 #[derive(Debug, thiserror::Error)]
 #[error("the guest used up its processor time")]
 pub struct OutOfCpuTime;
+
+/// A guest called a function of an interface that the host links without supplying it.
+#[derive(Debug, thiserror::Error)]
+#[error("the guest called `{0}`, which this host does not supply")]
+pub struct UnsupportedImport(pub String);
 
 /// The host ended an instance.
 #[derive(Debug, thiserror::Error)]

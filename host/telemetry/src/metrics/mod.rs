@@ -13,7 +13,7 @@ use hexad_support::named_values;
 
 pub use cpu_timer::CpuTimer;
 pub use histogram::{Histogram, Summary};
-pub use instance_failure::{InstanceEnd, InstanceFailure, OutOfCpuTime};
+pub use instance_failure::{InstanceEnd, InstanceFailure, OutOfCpuTime, UnsupportedImport};
 
 /// HTTP statuses are below this.
 const STATUS_LIMIT: usize = 600;
