@@ -48,7 +48,8 @@ async fn send(host: &Host, method: &str, path: &str, body: &'static [u8]) -> Str
     let body = match body.collect().await {
         Ok(body) => {
             let body = String::from_utf8_lossy(&body.to_bytes()).into_owned();
-            body.split('\n').filter(|line| !line.starts_with("x-request-id: ")).collect::<Vec<_>>().join("\n")
+            let is_of_host = |line: &&str| line.starts_with("x-request-id: ") || line.starts_with("spin-");
+            body.split('\n').filter(|line| !is_of_host(line)).collect::<Vec<_>>().join("\n")
         }
         Err(error) => format!("broken off: {error}"),
     };

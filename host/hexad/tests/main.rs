@@ -50,6 +50,7 @@ mod shards;
 mod slow_readers;
 mod slow_uploads;
 mod small_responses;
+mod spin_headers;
 mod stopping;
 mod swap;
 mod swap_load;

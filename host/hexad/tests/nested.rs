@@ -53,6 +53,16 @@ async fn nested_requests_without_a_grant_are_denied() {
 }
 
 #[tokio::test]
+async fn the_application_is_reached_by_each_of_its_names() {
+    for url in ["http://self.alt/probe/hello", "http://self/probe/hello"] {
+        let answer = server(SELF, "").ok(&format!("outbound?url={url}")).await;
+        assert!(answer.starts_with("200\n") && answer.ends_with("hello"), "{url}: {answer}");
+        let denied = server(&["*://*:*"], "").ok(&format!("outbound?url={url}")).await;
+        assert_eq!(denied, "ErrorCode::HttpRequestDenied", "{url}");
+    }
+}
+
+#[tokio::test]
 async fn an_unrouted_path_is_not_found() {
     let answer = server(SELF, "").ok("outbound?url=http://self.alt/nowhere").await;
     assert!(answer.starts_with("404\n"), "{answer}");

@@ -179,6 +179,26 @@ impl Pattern {
     }
 }
 
+/// How a path matches a route: the values of `:name` segments by their names, and what `...` stands for, from its slash
+/// on. Without `...`, the latter is empty. `path` is one that the route matches.
+pub fn captures<'a>(route: &'a str, path: &'a str) -> (Vec<(&'a str, &'a str)>, &'a str) {
+    let (mut parameters, mut rest) = (Vec::new(), path);
+    for word in words(route) {
+        let others = rest.trim_start_matches('/');
+        if word == "..." || word == "*" {
+            // One slash stays, and an empty rest becomes one, as in Spin.
+            let from = rest.len().saturating_sub(others.len() + 1);
+            return (parameters, rest.get(from..).filter(|rest| !rest.is_empty()).unwrap_or("/"));
+        }
+        let (segment, after) = others.split_at(others.find('/').unwrap_or(others.len()));
+        if let Some(name) = word.strip_prefix(':') {
+            parameters.push((name, segment));
+        }
+        rest = after;
+    }
+    (parameters, "")
+}
+
 fn words(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|word| !word.is_empty())
 }
@@ -272,5 +292,22 @@ mod tests {
         }
         let error = router(&["a"]).unwrap_err();
         assert!(matches!(error, RouteError::NotAPath { .. }), "{error}");
+    }
+
+    #[test]
+    fn captures_are_the_named_segments_and_the_rest() {
+        #[track_caller]
+        fn check(route: &str, path: &str, parameters: &[(&str, &str)], rest: &str) {
+            assert_eq!(captures(route, path), (parameters.to_vec(), rest), "{route} {path}");
+        }
+        check("/a", "/a", &[], "");
+        check("/a/...", "/a", &[], "/");
+        check("/a/...", "/a/", &[], "/");
+        check("/a/...", "/a/b//c/", &[], "/b//c/");
+        check("/a/*", "//a//b", &[], "/b");
+        check("/...", "/", &[], "/");
+        check("/...", "/b%2Fc", &[], "/b%2Fc");
+        check("/:a/b/:c", "/1/b/2/", &[("a", "1"), ("c", "2")], "");
+        check("/:a/...", "/1/b/2", &[("a", "1")], "/b/2");
     }
 }

@@ -4,6 +4,7 @@
 
 mod error_response;
 mod response_wait;
+mod spin_headers;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -244,6 +245,13 @@ impl Application {
         }
     }
 
+    /// Adds Spin's headers. The route is looked up again, so that requests to areas do not carry it along.
+    fn add_spin_headers(&self, parts: &mut Parts) {
+        let router = self.router.load();
+        let found = if names_component(parts) { None } else { router.find(parts.uri.path()) };
+        spin_headers::insert(parts, found.map_or(ANY_PATH, |target| &*target.route));
+    }
+
     /// The response to a request that no shard can take, because the host is stopping.
     pub fn stopping_response() -> Response<ResponseBody> {
         reply::unavailable()
@@ -347,8 +355,7 @@ impl RequestPipeline<'_> {
         let (revision, lease) = self.lease(&parts, &context, trial).await?;
         check_unread(&parts)?;
         let pool = revision.pool(self.shard).ok_or(RequestError::Failed)?.clone();
-        // A response that may be cached must not depend on the trace's headers (decision 0019).
-        self.trace_call(&revision, miss.is_none().then_some(&mut parts.headers));
+        self.add_headers(&revision, &mut parts, miss.is_some());
         let (request, tasks) = (Request::from_parts(parts, body), self.application.guest_tasks(self.shard));
         let mut call = GuestCall::new(pool, context.clone(), lease.clone(), request, tasks);
         let response = self.response_wait(limits).until_sendable(&mut call, &context, &lease).await;
@@ -373,6 +380,15 @@ impl RequestPipeline<'_> {
             lease.when_ended(record_outcome(trial, self.service.id(), &self.application.events, response.status()));
         }
         respond(response, (bodiless, recorder), limits, (call, context, lease))
+    }
+
+    /// Adds the headers that the host makes for the guest. An area reads none of Spin's.
+    fn add_headers(&self, revision: &Revision, parts: &mut Parts, may_be_cached: bool) {
+        if revision.description.is_none() {
+            self.application.add_spin_headers(parts);
+        }
+        // A response that may be cached must not depend on the trace's headers (decision 0019).
+        self.trace_call(revision, (!may_be_cached).then_some(&mut parts.headers));
     }
 
     /// Begins the account of the request's work, unless a guest's request counts for the guest's client already.
@@ -496,7 +512,12 @@ impl RequestPipeline<'_> {
         if !is_empty || !policy.applies_to(parts) {
             return None;
         }
-        let application = settings.outbound.as_ref().map(|_| self.application.changes());
+        let changes = match settings.outbound {
+            Some(_) => self.application.changes(),
+            None => self.application.route_changes.load(Ordering::SeqCst),
+        };
+        // A component may read its route, which a request that names the component does not have.
+        let application = changes * 2 + u64::from(names_component(parts));
         let guest = CachedGuest { id: self.service.id(), revision, application };
         let mut lookup = self.application.cache.look_up(guest, policy, parts, self.backend, Instant::now())?;
         match (&mut lookup, self.trace) {
@@ -554,6 +575,11 @@ impl RouteTarget {
 /// `Provenance`.
 fn is_nested(parts: &Parts) -> bool {
     parts.extensions.get::<NestedRequest>().is_some()
+}
+
+/// Whether a guest has named the component, so that the path decides nothing.
+fn names_component(parts: &Parts) -> bool {
+    parts.extensions.get().is_some_and(|nested: &NestedRequest| nested.component.is_some())
 }
 
 /// The body as the guest reads it. From here on, the host drains a body that the guest does not read.

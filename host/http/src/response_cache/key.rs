@@ -12,9 +12,9 @@ pub struct CachedGuest<'a> {
     pub id: &'a str,
     /// With the component's id, it identifies the code and the settings.
     pub revision: u64,
-    /// How often the application has changed, if the component may send requests to it. The response can then depend on
-    /// every other component's code, and on the routes.
-    pub application: Option<u64>,
+    /// How often the routes have changed, or the whole application if the component may send requests to it, and whether
+    /// the request names its component. The response can depend on all of them.
+    pub application: u64,
 }
 
 /// A keyed hash of everything in a request on which a response can depend.
@@ -33,7 +33,7 @@ impl CacheKey {
         };
         add(id.as_bytes());
         add(&revision.to_le_bytes());
-        add(&application.unwrap_or_default().to_le_bytes());
+        add(&application.to_le_bytes());
         add(parts.method.as_str().as_bytes());
         add(parts.uri.scheme_str().unwrap_or_default().as_bytes());
         add(parts.uri.authority().map_or("", |authority| authority.as_str()).as_bytes());

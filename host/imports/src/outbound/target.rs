@@ -18,6 +18,9 @@ pub struct Target {
 /// In Spin, the host of the application itself.
 const SELF: &str = "self.alt";
 
+/// The same host as `allowed_outbound_hosts` names it.
+const GRANTED_SELF: &str = "self";
+
 /// In Spin, the suffix of hosts that are components of the application.
 pub const SPIN_INTERNAL: &str = ".spin.internal";
 
@@ -34,7 +37,7 @@ impl Target {
     /// `None` for a target outside of this process.
     pub fn local(&self) -> Option<Local<'_>> {
         match &self.host {
-            Host::Domain(name) if name == SELF => Some(Local::Application),
+            Host::Domain(name) if name == SELF || name == GRANTED_SELF => Some(Local::Application),
             Host::Domain(name) => name.strip_suffix(SPIN_INTERNAL).map(Local::Component),
             _ => None,
         }
@@ -156,7 +159,8 @@ mod tests {
         let local = |uri: &str| Target::of(&uri.parse().unwrap()).unwrap().local().map(|local| format!("{local:?}"));
         assert_eq!(local("http://SELF.alt/x").as_deref(), Some("Application"));
         assert_eq!(local("http://b.spin.internal/x").as_deref(), Some("Component(\"b\")"));
-        for other in ["http://self/", "http://a.self.alt/", "http://spin.internal/", "http://127.0.0.1/"] {
+        assert_eq!(local("http://Self/x").as_deref(), Some("Application"));
+        for other in ["http://a.self/", "http://a.self.alt/", "http://spin.internal/", "http://127.0.0.1/"] {
             assert_eq!(local(other), None, "{other}");
         }
     }

@@ -73,8 +73,14 @@ fn only_an_entry_that_names_an_address_reaches_one_that_is_not_public() {
 fn the_application_and_its_components_are_covered_by_name_only() {
     check(
         "http://self",
-        &["http://self.alt/a", "http://SELF.alt:80/"],
-        &["https://self.alt/", "http://self.alt:81/", "http://self/", "http://b.spin.internal/", "http://a.example/"],
+        &["http://self.alt/a", "http://SELF.alt:80/", "http://self/"],
+        &[
+            "https://self.alt/",
+            "http://self.alt:81/",
+            "http://self:81/",
+            "http://b.spin.internal/",
+            "http://a.example/",
+        ],
     );
     check("*://self.alt:*", &["http://self.alt:8080/"], &["http://a.alt/"]);
     check(
@@ -84,7 +90,7 @@ fn the_application_and_its_components_are_covered_by_name_only() {
     );
     check("http://*.spin.internal", &["http://b.spin.internal/", "http://c.spin.internal/"], &["http://self.alt/"]);
     for wide in ["*://*:*", "http://*.internal", "http://*.alt"] {
-        check(wide, &[], &["http://self.alt/", "http://b.spin.internal/"]);
+        check(wide, &[], &["http://self.alt/", "http://self/", "http://b.spin.internal/"]);
     }
     let entries = hosts(&["http://b.spin.internal", "http://self", "https://c.example"]);
     assert_eq!(entries.components().collect::<Vec<_>>(), ["b"]);
