@@ -23,7 +23,7 @@ pub const CRATES: [(&str, usize); 19] = [
     ("http", 2_240),
     ("trace", 750),
     ("imports", 3_750),
-    ("manifest", 2_070),
+    ("manifest", 2_160),
     ("runtime", 9_690),
     ("deploy", 4_080),
     ("admin", 3_850),
