@@ -23,7 +23,7 @@ pub const CRATES: [(&str, usize); 19] = [
     ("http", 2_240),
     ("trace", 750),
     ("imports", 3_753),
-    ("manifest", 2_180),
+    ("manifest", 2_200),
     ("runtime", 10_060),
     ("deploy", 4_300),
     ("admin", 3_850),

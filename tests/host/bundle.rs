@@ -127,3 +127,92 @@ fn a_component_outside_of_the_manifests_folder_is_not_carried() {
         assert!(!program.exists(), "nothing is left behind");
     }
 }
+
+/// A manifest with the probe at `route`, and with rows of its tables.
+fn write_addition(folder: &Path, route: &str, keys: &str, rows: &str) -> PathBuf {
+    let probe = root().join("dist/fixtures/probe.wasm");
+    let manifest = format!(
+        "spin_manifest_version = 2\napplication = {{ name = \"more\" }}\n{rows}\n[[trigger.http]]\nroute = {route:?}\n\
+         component = \"probe\"\n[component.probe]\nsource = {probe:?}\nkey_value_stores = [\"default\"]\nallowed_outbound_hosts = []\n\
+         variables = {{ greeting = \"{{{{ greeting }}}}\" }}\n[component.probe.tool.hexad]\nwrite = [{keys:?}]\n"
+    );
+    std::fs::create_dir_all(folder).expect("a folder");
+    let path = folder.join("spin.toml");
+    std::fs::write(&path, manifest).expect("a file");
+    path
+}
+
+#[test]
+fn a_manifest_is_added_to_the_application_that_a_program_carries() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let program = make(folder.path());
+    // The added manifest is the one of the working folder, which is not served by itself.
+    let working = folder.path().join("working");
+    let own = "[variables]\ngreeting = { default = \"from the manifest\" }";
+    write_addition(&working, "/probe/...", "more/", own);
+    let start = |value: Option<&str>| {
+        let mut command = command(&program, &working);
+        command.args(["--with", "spin.toml"]).envs(value.map(|value| ("SPIN_VARIABLE_GREETING", value)));
+        Server::spawn(command, &working.join("data"))
+    };
+    for (value, greeting) in [(None, "from the manifest"), (Some("from outside"), "from outside")] {
+        let server = start(value);
+        assert_eq!(server.get("hello", "").expect(200).text(), "hello\n");
+        assert_eq!(get(server.address(), "variable?name=greeting").as_deref(), Some(greeting));
+        server.kill();
+    }
+}
+
+#[test]
+fn an_added_manifest_takes_nothing_of_the_forges() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let own = "[variables]\ngreeting = { default = \"\" }";
+    let refused = |folder: &Path, manifest: &[&str], words: &str| {
+        let data = folder.join("data");
+        let arguments = ["up", "--listen", "127.0.0.1:0", "--data", text(&data), "--with"];
+        let path = folder.join("spin.toml");
+        let arguments: Vec<&str> = arguments.into_iter().chain([text(&path)]).chain(manifest.iter().copied()).collect();
+        let ended = run(&arguments, &[]);
+        let error = String::from_utf8_lossy(&ended.stderr).into_owned();
+        let sentences = error.lines().filter(|line| line.starts_with("hexad: ")).count();
+        assert!(!ended.status.success() && error.contains(words) && sentences == 1, "{words}: {error}");
+        assert!(!data.exists(), "nothing was stored");
+    };
+    let forge = root().join("spin.toml");
+    let forge = ["--manifest", text(&forge)];
+    for (name, route, keys, rows, words) in [
+        (
+            "route",
+            "/api/v4/projects/:id/packages/npm/left-pad",
+            "more/",
+            own,
+            "answers paths of it at /api/v4/projects/",
+        ),
+        ("page", "/-/more", "more/", own, "answers paths of it at /-/..."),
+        ("repository", "/:group/:project/...", "more/", own, "answers paths of it at /..."),
+        ("keys", "/more", "directory/", own, "meet \"directory/\" of the application's component admin"),
+        ("all-keys", "/more", "", own, "in the store \"default\"; say write = [\"probe/\"]"),
+        (
+            "variable",
+            "/more",
+            "more/",
+            "[variables]\ngreeting = { default = \"\" }\nbootstrap_admin_token = { default = \"\" }",
+            "[variables] bootstrap_admin_token: the application declares",
+        ),
+        ("undeclared", "/more", "more/", "", "it refers to `greeting`, which is not in [variables]"),
+    ] {
+        let folder = folder.path().join(name);
+        write_addition(&folder, route, keys, rows);
+        refused(&folder, &forge, words);
+    }
+    let equal = folder.path().join("id");
+    let path = write_addition(&equal, "/more", "more/", own);
+    let renamed = std::fs::read_to_string(&path).expect("readable").replace("component.probe", "component.admin");
+    std::fs::write(&path, renamed.replace("component = \"probe\"", "component = \"admin\"")).expect("a file");
+    refused(&equal, &forge, "[component.admin]: the application has a component of this id");
+
+    // Of itself, this program carries nothing.
+    let alone = output(command(&hexad_tests::server::program(), &equal).args(["--with", "spin.toml"]));
+    let error = String::from_utf8_lossy(&alone.stderr);
+    assert!(!alone.status.success() && error.contains("there is nothing to add --with to"), "{error}");
+}

@@ -3,6 +3,7 @@
 //! The host gives a manifest that Spin runs the same meaning, or refuses it with the reason. Settings of this host only
 //! are in `[component.<id>.tool.hexad]`, which Spin ignores.
 
+mod addition;
 mod cache_policy;
 pub mod credentials;
 mod error;
@@ -61,6 +62,8 @@ pub struct Manifest {
     pub routes: Vec<Route>,
     /// A sentence for each key that has its former name.
     pub former_names: Vec<String>,
+    /// The application variables.
+    pub variable_names: BTreeSet<String>,
 }
 
 /// A component of the manifest, with the values of its variables.
@@ -187,7 +190,8 @@ impl Manifest {
         check_paths(&components, &routes, locations, &mut problems);
         problems.check(path)?;
         let routes = routes.into_iter().map(|(_, route)| route).collect();
-        Ok(Self { path: path.to_owned(), name: application.name, components, routes, former_names })
+        let variable_names = variables.into_keys().collect();
+        Ok(Self { path: path.to_owned(), name: application.name, components, routes, former_names, variable_names })
     }
 }
 

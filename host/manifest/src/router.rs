@@ -199,7 +199,24 @@ pub fn captures<'a>(route: &'a str, path: &'a str) -> (Vec<(&'a str, &'a str)>, 
     (parameters, "")
 }
 
-fn words(path: &str) -> impl Iterator<Item = &str> {
+/// Whether a path can match both routes.
+pub fn overlap(first: &str, second: &str) -> bool {
+    use RouteSegment::{End, Rest, Word};
+
+    let (Ok(first), Ok(second)) = (Pattern::parse(first), Pattern::parse(second)) else { return false };
+    for pair in first.segments.iter().zip(&second.segments) {
+        match pair {
+            (Rest, _) | (_, Rest) | (End, End) => return true,
+            (End, _) | (_, End) => return false,
+            (Word(first), Word(second)) if first != second => return false,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// The segments of a path or a route.
+pub(crate) fn words(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|word| !word.is_empty())
 }
 
@@ -282,6 +299,20 @@ mod tests {
         let error = router(&["/a/:x", "/b", "/a/:y/"]).unwrap_err();
         let expected = RouteError::Duplicate { first: "/a/:x".into(), second: "/a/:y/".into() };
         assert_eq!(error, expected);
+    }
+
+    #[test]
+    fn routes_overlap_if_a_path_matches_both() {
+        for (first, second, expected) in [
+            ("/a/:x", "/a/b", true),
+            ("/a/...", "/a", true),
+            ("/:x/b/...", "/a/:y/c", true),
+            ("/a/:x", "/a/b/c", false),
+            ("/a/b", "/a/c", false),
+            ("/a", "/a/:x/...", false),
+        ] {
+            assert_eq!((overlap(first, second), overlap(second, first)), (expected, expected), "{first} {second}");
+        }
     }
 
     #[test]

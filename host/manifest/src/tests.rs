@@ -518,3 +518,53 @@ fn keys_may_have_their_former_names_and_not_both() {
         assert!(error.contains(name) && error.contains("keep one of them"), "{error}");
     }
 }
+
+#[test]
+fn an_added_manifest_takes_nothing_of_the_applications() {
+    let part = |id: &str, route: &str, rest: &str| {
+        format!(
+            "[[trigger.http]]\nroute = \"{route}\"\ncomponent = \"{id}\"\n[component.{id}]\nsource = \"{id}.wasm\"\n\
+             key_value_stores = [\"default\"]\n{rest}\n"
+        )
+    };
+    let own = |write: &str| format!("[component.own.tool.hexad]\nread = []\nwrite = [\"{write}\"]");
+    let application = || {
+        let [area, pages] = ["area/", "pages/"].map(|write| format!("read = [\"shared/\"]\nwrite = [\"{write}\"]"));
+        parse(&format!(
+            "variables = {{ token = {{ default = \"\" }} }}\n{}{}{}",
+            part("area", "/api/v4/things/:id/...", &format!("[component.area.tool.hexad]\n{area}")),
+            part("pages", "/-/...", &format!("[component.pages.tool.hexad]\n{pages}")),
+            "[[trigger.http]]\nroute = \"/...\"\ncomponent = \"pages\"\n",
+        ))
+        .unwrap()
+    };
+    for (added, words) in [
+        (part("area", "/x", "[component.area.tool.hexad]\nwrite = [\"x/\"]"), "a component of this id"),
+        (part("own", "/api/v4/things/:x/...", &own("own/")), "answers paths of it at /api/v4/things/:id/..."),
+        (part("own", "/api/v4/things/7", &own("own/")), "answers paths of it at /api/v4/things/:id/..."),
+        (part("own", "/-/x", &own("own/")), "answers paths of it at /-/..."),
+        (part("own", "/*", &own("own/")), "answers paths of it at /..."),
+        (part("own", "/:group/:project/...", &own("own/")), "answers paths of it at /..."),
+        (part("own", "/x", &own("area/x/")), "its keys \"area/x/\" meet \"area/\" of the application's component area"),
+        (part("own", "/x", &own("s")), "its keys \"s\" meet \"shared/\""),
+        (part("own", "/x", ""), "its keys \"\" meet \"area/\""),
+        (
+            format!("variables = {{ token = {{ default = \"1\" }} }}\n{}", part("own", "/x", &own("own/"))),
+            "[variables] token",
+        ),
+    ] {
+        let error = application().add(parse(&added).unwrap()).unwrap_err().to_string();
+        assert!(error.starts_with("the manifest app/spin.toml") && error.contains(words), "{words}: {error}");
+    }
+
+    let mut whole = application();
+    whole.add(parse(&part("own", "/api/v4/own/...", &own("own/"))).unwrap()).unwrap();
+    let other = part("other", "/.well-known/:x", "[component.other.tool.hexad]\nwrite = [\"other/\"]");
+    whole.add(parse(&format!("variables = {{ a = {{ default = \"1\" }} }}\n{other}")).unwrap()).unwrap();
+    let ids: Vec<&str> = whole.components.iter().map(|component| &*component.id).collect();
+    assert_eq!((ids, whole.routes.len()), (vec!["area", "pages", "own", "other"], 5));
+    let again = parse(&part("third", "/third", "variables = { }\n[component.third.tool.hexad]\nwrite = [\"own/\"]"));
+    assert!(
+        whole.add(again.unwrap()).unwrap_err().to_string().contains("meet \"own/\" of the application's component own")
+    );
+}

@@ -15,9 +15,10 @@ use hexad_support::serving_threads::survive;
 /// Values of variables, for as long as the host serves.
 type OwnedEnvironment = Box<dyn Fn(&str) -> Option<String> + Send>;
 
-/// The path of the manifest, and the values that it is read with.
+/// The path of the manifest, those of added ones, and the values that they are read with.
 pub struct ManifestSource {
     pub path: PathBuf,
+    pub added: Vec<PathBuf>,
     pub environment: OwnedEnvironment,
     pub external_url: Option<String>,
     pub maintenance_every: Option<Duration>,
@@ -32,7 +33,11 @@ impl ManifestSource {
             maintenance_every: self.maintenance_every,
             maintenance_tokens: &self.maintenance_tokens,
         };
-        Manifest::load_with(&self.path, &options)
+        let mut manifest = Manifest::load_with(&self.path, &options)?;
+        for added in &self.added {
+            manifest.add(Manifest::load_with(added, &options)?)?;
+        }
+        Ok(manifest)
     }
 }
 

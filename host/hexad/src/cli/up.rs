@@ -2,11 +2,11 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use bytesize::ByteSize;
 use clap::Args;
 use hexad_host::host::{Host, HostOptions};
@@ -49,6 +49,11 @@ pub struct Up {
     /// carries]. SIGHUP reads it again: routes, limits, variables and grants.
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
+
+    /// A manifest whose components are added to the application; can be repeated. Its ids, routes, variables and key
+    /// prefixes must not meet the application's.
+    #[arg(long, value_name = "FILE")]
+    with: Vec<PathBuf>,
 
     /// The address to listen on, such as :8080 for every IPv4 address; port 0 takes a free one. If a supervisor passes sockets (LISTEN_FDS), the host uses
     /// them instead.
@@ -173,8 +178,12 @@ impl Up {
         let values = Arc::new(secrets);
         let environment = values.clone();
         let (path, runtime) = self.application()?;
+        for added in &self.with {
+            tracing::info!(manifest = %added.display(), "adding the components of this manifest");
+        }
         let source = ManifestSource {
             path,
+            added: self.with.clone(),
             environment: Box::new(move |name: &str| environment.get(name)),
             external_url: self.external_url.clone(),
             maintenance_every: self.maintenance_every,
@@ -233,8 +242,17 @@ impl Up {
             return Ok((path.clone(), None));
         }
         let path = PathBuf::from(manifest::FILE_NAME);
+        let is_added = |path: &Path| {
+            path.canonicalize()
+                .is_ok_and(|path| self.with.iter().any(|with| with.canonicalize().is_ok_and(|with| with == path)))
+        };
+        let is_served = path.exists() && !is_added(&path);
         let bundle = Bundle::of_this_program().context("cannot read the file of this program")?;
-        match bundle.filter(|_| !path.exists()) {
+        ensure!(
+            self.with.is_empty() || is_served || bundle.is_some(),
+            "there is nothing to add --with to: this program carries no application; name one with --manifest"
+        );
+        match bundle.filter(|_| !is_served) {
             Some(bundle) => {
                 let runtime = self.runtime()?;
                 let path = bundle.unpack(&self.data, &runtime)?;
@@ -242,7 +260,7 @@ impl Up {
                 Ok((path, Some(runtime)))
             }
             None => {
-                if path.exists() {
+                if is_served {
                     tracing::info!(manifest = %path.display(), "serving the application of this folder");
                 }
                 Ok((path, None))
