@@ -7,9 +7,11 @@
 //! | [`host`] | the host when the process is killed, and when many clients come at once |
 //! | [`console`] | the pages, in a real browser |
 //! | [`clients`] | npm, pnpm, yarn, bun, git and API clients |
+//! | [`tutorials`] | the pages in `docs/tutorials`, as they are printed |
 
 mod areas;
 mod clients;
 mod console;
 mod contracts;
 mod host;
+mod tutorials;

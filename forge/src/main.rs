@@ -115,6 +115,60 @@ fn main() -> ExitCode {
 mod tests {
     use super::*;
 
+    /// The documentation of the command line, as these commands describe themselves.
+    const PAGE: &str = "../docs/reference/command-line.md";
+
+    fn cell(text: &str) -> String {
+        text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|").replace('<', "\\<")
+    }
+
+    /// A command's section: what it does, then a table of its arguments and flags.
+    fn describe(command: &clap::Command, name: &str, page: &mut String) {
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        *page += &format!("\n## {name}\n\n{}.\n", cell(&about));
+        let arguments: Vec<_> = command.get_arguments().filter(|one| !one.is_hide_set()).collect();
+        if !arguments.is_empty() {
+            *page += "\n| argument | default | meaning |\n|---|---|---|\n";
+        }
+        for argument in arguments {
+            let value = argument.get_value_names().map(|names| names.join(" ")).unwrap_or_default();
+            let takes_value = argument.get_action().takes_values();
+            let shown = match (argument.get_long(), takes_value) {
+                (Some(long), true) => format!("--{long} {value}"),
+                (Some(long), false) => format!("--{long}"),
+                (None, _) => value,
+            };
+            let variable = argument.get_env().map(|name| format!(" (`{}`)", name.display())).unwrap_or_default();
+            let defaults: Vec<_> =
+                argument.get_default_values().iter().map(|value| value.display().to_string()).collect();
+            let default = if takes_value { defaults.join(", ") } else { String::new() };
+            let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+            *page += &format!("| `{shown}`{variable} | {default} | {} |\n", cell(&help));
+        }
+        for part in command.get_subcommands().filter(|part| part.get_name() != "help") {
+            describe(part, &format!("{name} {}", part.get_name()), page);
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_documented() {
+        let mut command = Cli::command().disable_help_flag(true).disable_version_flag(true);
+        command.build();
+        let mut page =
+            "# Command line\n\nA test writes this page from the commands themselves (`HEXAD_WRITE_DOCS=yes cargo test \
+                        --release -p hexad-forge`) and compares it. `hexad man` writes the same as man pages.\n"
+                .to_owned();
+        for part in command.get_subcommands().filter(|part| part.get_name() != "help") {
+            describe(&part.clone().disable_help_flag(true), &format!("hexad {}", part.get_name()), &mut page);
+        }
+        if std::env::var_os("HEXAD_WRITE_DOCS").is_some() {
+            std::fs::write(PAGE, &page).expect("the page can be written");
+        }
+        let written = std::fs::read_to_string(PAGE).expect("docs/reference/command-line.md");
+        let differs = written.lines().zip(page.lines()).find(|(written, page)| written != page);
+        assert!(written == page, "{PAGE} differs, at {differs:?}; HEXAD_WRITE_DOCS=yes writes it again");
+    }
+
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();

@@ -224,7 +224,7 @@ fn the_rules_are_few_and_name_what_there_is() {
 
 /// The paths in the tables of the documentation, without queries, up to the pages for people.
 fn documented() -> BTreeSet<String> {
-    let text = std::fs::read_to_string(root().join("docs/endpoints.md")).expect("the documentation");
+    let text = std::fs::read_to_string(root().join("docs/reference/endpoints.md")).expect("the documentation");
     let tables = text.split("\n## Pages").next().unwrap_or_default().lines();
     let rows = tables.filter_map(|line| line.strip_prefix("| ")).filter(|line| line.starts_with(char::is_uppercase));
     let paths = rows.filter_map(|line| line.split(" | ").nth(1)).flat_map(|cell| cell.split('`').skip(1).step_by(2));
@@ -240,7 +240,7 @@ fn every_documented_endpoint_has_a_row() {
     let missing: Vec<_> = documented.difference(&rows).collect();
     assert!(missing.is_empty(), "no row in tests/areas/authorization/endpoints.toml for {missing:#?}");
     let unknown: Vec<_> = rows.difference(&documented).collect();
-    assert!(unknown.is_empty(), "docs/endpoints.md has no such paths: {unknown:#?}");
+    assert!(unknown.is_empty(), "docs/reference/endpoints.md has no such paths: {unknown:#?}");
 }
 
 /// The ids of a project's objects.

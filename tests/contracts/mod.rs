@@ -1,5 +1,6 @@
 //! The manifest, the worlds, the vendored interfaces, the crates and the documents agree with one another.
 
+mod books;
 mod circles;
 mod crates;
 mod dependencies;

@@ -13,6 +13,7 @@ mod log;
 mod maintenance;
 mod many_hosts;
 mod memory;
+mod metrics_reference;
 mod operator;
 mod probe;
 mod process;
@@ -22,6 +23,7 @@ mod races;
 mod reload;
 mod secrets;
 mod stopping;
+mod store_reader;
 mod suggestions;
 mod validate;
 

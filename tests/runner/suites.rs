@@ -17,11 +17,11 @@ const OF_STORES: &str = "binary(hexad) & test(/^areas::(package_registry|shared_
 
 /// Tests that need a data folder: its file, its backup and its commands. Also tests of numbers that differ when hosts
 /// swap a component through the store.
-const OF_FOLDERS: &str = "test(/^host::(backup|locked_store|maintenance|deploy|fleet|many_hosts)::/) \
+const OF_FOLDERS: &str = "test(/^host::(backup|locked_store|maintenance|deploy|fleet|many_hosts|store_reader)::/) \
     + test(/^(health|restart)::/) + test(/^foreign::asynchronous_calls_are_within_the_grants/) \
     + test(/^key_value::(a_response_is_replaced_if_its_writes|grants_are_enforced|listings_come_in_pages)/) \
     + test(/^loading::a_store_that_the_area_cannot_read/) + test(/^memory::a_request_for_which_no_memory_is_left/) \
-    + test(/^areas::package_registry::packages_api::ids_of_an_earlier_store/) + test(/^swap_load::no_request_fails/) + test(/^canary::a_store_that_cannot_be_written/) + test(/^contracts::/)";
+    + test(/^areas::package_registry::packages_api::ids_of_an_earlier_store/) + test(/^swap_load::no_request_fails/) + test(/^canary::a_store_that_cannot_be_written/) + test(/^(contracts|tutorials)::/)";
 
 /// One run of `cargo nextest`.
 pub struct Suite {
@@ -45,11 +45,15 @@ pub fn of(all: bool) -> Vec<Suite> {
         left_out.extend(SELDOM);
     }
     for (variable, filter, why) in [
-        ("HEXAD_CLIENTS", "test(/^clients::/)", "package managers and other clients: CLIENTS=no"),
+        (
+            "HEXAD_CLIENTS",
+            "test(/^clients::/) + test(/^tutorials::first_package/)",
+            "package managers and other clients: CLIENTS=no",
+        ),
         ("HEXAD_BROWSER", "test(/^console::/)", "the pages in Chromium: BROWSER=no"),
         (
             "HEXAD_POSTGRES",
-            "(package(hexad-store-postgres) & test(/^(tests|torture)::/)) + test(/^host::(fleet|many_hosts|deploy)::/)",
+            "(package(hexad-store-postgres) & test(/^(tests|torture)::/)) + test(/^host::(fleet|many_hosts|deploy)::/) + test(/^tutorials::two_hosts/)",
             "hosts on PostgreSQL: POSTGRES=no",
         ),
     ] {

@@ -1,4 +1,4 @@
-//! Limits of sizes that variables set. docs/endpoints.md has them in a table.
+//! Limits of sizes that variables set. docs/reference/endpoints.md has them in a table.
 
 use crate::tarball::TarballLimits;
 use kit::Env;
