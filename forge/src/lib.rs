@@ -5,19 +5,22 @@
 //! | `up`, `demo` | `hexad up`, with `--demo` |
 //! | `import`, `import_git` | `hexad import`, `hexad import-git` |
 //! | `repack` | `hexad repack` |
-//! | `token` | `hexad token create` |
+//! | `token` | `hexad token` |
+//! | `records` | `hexad user`, `hexad group`, `hexad project` |
 //! | `gc`, `fsck`, `maintenance` | `hexad gc`, `hexad fsck`, and their common steps |
 //! | `store` | `hexad store copy` |
 //! | `server` | the HTTP client of these commands |
-//! | `progress`, `text` | progress bars and counts on the terminal |
+//! | `progress`, `list`, `text` | progress bars, lists and counts on the terminal |
 
 mod demo;
 mod fsck;
 mod gc;
 mod import;
 mod import_git;
+mod list;
 mod maintenance;
 mod progress;
+mod records;
 mod repack;
 mod server;
 mod store;
@@ -33,6 +36,7 @@ pub use fsck::Fsck;
 pub use gc::Gc;
 pub use import::Import;
 pub use import_git::ImportGit;
+pub use records::{Group, Project, User};
 pub use repack::Repack;
 pub use store::Store;
 pub use token::Token;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
-use forge::{Fsck, Gc, Import, ImportGit, Repack, Store, Token, UpWithDemo};
+use forge::{Fsck, Gc, Group, Import, ImportGit, Project, Repack, Store, Token, UpWithDemo, User};
 use hexad::cli::{
     Backup, MakeBundle, Promote, Rollback, Status, Swap, Validate, has_lost_reader, one_line, warn_of_former_flags,
 };
@@ -69,6 +69,9 @@ enum Command {
     ImportGit(ImportGit),
     Repack(Repack),
     Token(Token),
+    User(User),
+    Group(Group),
+    Project(Project),
     Status(Status),
     Store(Store),
     Swap(Swap),
@@ -92,6 +95,9 @@ fn main() -> ExitCode {
         Command::ImportGit(import) => import.run(),
         Command::Repack(repack) => repack.run(),
         Command::Token(token) => token.run(),
+        Command::User(user) => user.run(),
+        Command::Group(group) => group.run(),
+        Command::Project(project) => project.run(),
         Command::Status(status) => status.run(),
         Command::Store(store) => store.run(),
         Command::Swap(swap) => swap.run(),

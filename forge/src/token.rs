@@ -5,11 +5,13 @@ use std::io::Write;
 use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
-use hexad::cli::SecretValues;
+use hexad::cli::{SecretValues, printable};
 use hexad::random;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::list::{self, Column, Output};
+use crate::records;
 use crate::server::Server;
 
 /// The environment variable with a token that the server accepts before any record exists.
@@ -38,6 +40,10 @@ const SCOPES: [&str; 16] = [
     "admin_mode",
 ];
 
+/// The columns of a list of tokens.
+const COLUMNS: [Column; 7] =
+    [("id", 8), ("user_id", 8), ("active", 6), ("expires_at", 10), ("last_used_at", 24), ("scopes", 16), ("name", 0)];
+
 /// A random token in the form of a personal access token.
 pub fn random() -> Result<String> {
     let token = random::token(TOKEN_BYTES).context("the system has no randomness")?;
@@ -49,7 +55,7 @@ pub fn bootstrap(secrets: &SecretValues) -> Result<String> {
     secrets.get(BOOTSTRAP_TOKEN).filter(|token| !token.is_empty()).map_or_else(random, Ok)
 }
 
-/// Make tokens.
+/// Make, list and revoke tokens.
 #[derive(Args)]
 pub struct Token {
     #[command(subcommand)]
@@ -59,6 +65,33 @@ pub struct Token {
 #[derive(Subcommand)]
 enum Command {
     Create(Create),
+    List(List),
+    Revoke(Revoke),
+}
+
+/// List personal tokens of all users. Their texts are not stored, and cannot be shown.
+#[derive(Args)]
+struct List {
+    /// Only those of this user, by name or id.
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+
+    #[command(flatten)]
+    output: Output,
+
+    #[command(flatten)]
+    server: Server,
+}
+
+/// Revoke a personal token: the server refuses it from then on.
+#[derive(Args)]
+struct Revoke {
+    /// The id, as `hexad token list` shows it.
+    #[arg(value_name = "ID")]
+    id: u64,
+
+    #[command(flatten)]
+    server: Server,
 }
 
 /// Make a token for a user and print it; it is not shown again.
@@ -82,6 +115,9 @@ struct Create {
     expires: Option<String>,
 
     #[command(flatten)]
+    output: Output,
+
+    #[command(flatten)]
     server: Server,
 }
 
@@ -91,20 +127,49 @@ struct Created {
     expires_at: Option<String>,
 }
 
+/// A token that the server has.
+#[derive(Deserialize)]
+struct Known {
+    name: String,
+    user_id: u64,
+}
+
 impl Token {
     pub fn run(self) -> Result<()> {
-        let Command::Create(create) = self.command;
+        match self.command {
+            Command::Create(create) => create.run(),
+            Command::List(List { user, output, server }) => {
+                let user = user.map(|name| records::find_user(&server, &name)).transpose()?;
+                let filter = user.map_or_else(String::new, |user| format!("?user_id={}", user.id));
+                list::write(&server, &format!("personal_access_tokens{filter}"), &COLUMNS, &output)
+            }
+            Command::Revoke(Revoke { id, server }) => {
+                let path = format!("personal_access_tokens/{id}");
+                // A deletion of what is missing is no error.
+                let Known { name, user_id } = serde_json::from_str(&server.get(&path)?)?;
+                server.delete(&path)?;
+                let name = printable(&name);
+                Ok(writeln!(std::io::stdout(), "revoked the token {id} ({name}) of the user {user_id}")?)
+            }
+        }
+    }
+}
+
+impl Create {
+    fn run(self) -> Result<()> {
         let new_token = json!({
-            "username": create.user,
-            "scopes": create.scopes,
-            "name": create.name,
-            "expires_at": create.expires,
+            "username": self.user,
+            "scopes": self.scopes,
+            "name": self.name,
+            "expires_at": self.expires,
         });
-        let created: Created = create.server.post_json("personal_access_tokens", &new_token)?;
+        let answer: Value = self.server.post_json("personal_access_tokens", &new_token)?;
+        let created: Created = Created::deserialize(&answer).context("the server's answer has no token")?;
         let end = created.expires_at.map_or("does not expire".to_owned(), |day| format!("expires on {day}"));
         // Standard output has only the token, for programs.
         let _ = writeln!(std::io::stderr(), "hexad: the token {end}");
-        writeln!(std::io::stdout(), "{}", created.token)
+        let text = if self.output.json { answer.to_string() } else { created.token };
+        writeln!(std::io::stdout(), "{text}")
             .context("a token was made, but it cannot be written; revoke it and make another one")
     }
 }

@@ -20,6 +20,7 @@ mod process;
 mod proxies;
 mod pushes;
 mod races;
+mod records;
 mod reload;
 mod secrets;
 mod stopping;
