@@ -13,7 +13,7 @@ pub const CRATES: [(&str, usize); 19] = [
     ("testing", 0),
     ("wasi", 100),
     ("support", 870),
-    ("telemetry", 970),
+    ("telemetry", 980),
     ("store", 1_300),
     ("store-conformance", 0),
     ("store-sqlite", 1_340),

@@ -164,6 +164,18 @@ impl LinkedCode {
         let by_value = ByValueExport::of(&code);
         Ok(Self { digest, pre, proxy: Arc::new(proxy), by_value, stubs: stubs.into_iter().collect() })
     }
+
+    /// Refuses an area that imports more than the host supplies and the manifest grants.
+    fn check_area(&self, component: &Component) -> Result<(), LoadError> {
+        let id = component.id.clone();
+        if !self.stubs.is_empty() {
+            return Err(LoadError::Stubs { id, stubs: self.stubs.clone() });
+        }
+        match check_imports(self.pre.component(), component) {
+            Some((import, remedy)) => Err(LoadError::NotGranted { id, import, remedy }),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Revision {
@@ -207,12 +219,7 @@ impl Revision {
         };
         let digest = code.digest;
         if description.is_some() {
-            if !code.stubs.is_empty() {
-                return Err(LoadError::Stubs { id: id(), stubs: code.stubs });
-            }
-            if let Some((import, remedy)) = check_imports(code.pre.component(), component) {
-                return Err(LoadError::NotGranted { id: id(), import, remedy });
-            }
+            code.check_area(component)?;
         }
         if !code.stubs.is_empty() {
             let imports = listed(&code.stubs);
