@@ -24,7 +24,7 @@ pub const CRATES: [(&str, usize); 19] = [
     ("trace", 750),
     ("imports", 3_753),
     ("manifest", 2_200),
-    ("runtime", 10_060),
+    ("runtime", 10_070),
     ("deploy", 4_300),
     ("admin", 3_850),
     ("host", 870),

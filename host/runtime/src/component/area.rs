@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hexad_imports::keyvalue::RequestWrites;
 use hexad_store::{Backend, StoreError};
 use wasmtime::Store;
-use wasmtime::component::InstancePre;
+use wasmtime::component::{Component, InstancePre};
 
 use self::exports::hexad::platform::area;
 pub use self::exports::hexad::platform::area::Storage;
@@ -76,6 +76,11 @@ impl AreaError {
     }
 }
 
+/// Whether a component says which area it is.
+pub fn is_area(component: &Component) -> bool {
+    component.component_type().get_export(component.engine(), EXPORT).is_some()
+}
+
 /// Makes an instance of the component, and calls it for its description and its check. `None` if the component is no
 /// area. Fails if an export does not have the types of the platform's interface.
 ///
@@ -93,8 +98,7 @@ pub async fn identify(
         let found = by_value.of_instance(&mut store, &instance);
         found.map_err(|source| AreaError::Mistyped { export: by_value::EXPORT, source })?;
     }
-    let component = pre.component();
-    if component.component_type().get_export(component.engine(), EXPORT).is_none() {
+    if !is_area(pre.component()) {
         return Ok(None);
     }
     let identified = IdentifiedIndices::new(pre).and_then(|indices| indices.load(&mut store, &instance));

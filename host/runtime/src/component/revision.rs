@@ -194,6 +194,9 @@ impl Revision {
     fn new(context: LoadContext<'_>, code: LinkedCode, number: u64) -> Result<Self, LoadError> {
         let LoadContext { runtime, component, backends, outbound, metrics, memory } = context;
         let id = || component.id.clone();
+        if area::is_area(code.pre.component()) {
+            code.check_area(component)?;
+        }
         let guest_log =
             Arc::new(GuestLog::new(&component.id, component.limits.log_lines, metrics.log_lines_dropped.clone()));
         let description = match backends.first() {
@@ -218,9 +221,6 @@ impl Revision {
             }
         };
         let digest = code.digest;
-        if description.is_some() {
-            code.check_area(component)?;
-        }
         if !code.stubs.is_empty() {
             let imports = listed(&code.stubs);
             tracing::warn!(
