@@ -193,7 +193,6 @@ impl Revision {
 
     fn new(context: LoadContext<'_>, code: LinkedCode, number: u64) -> Result<Self, LoadError> {
         let LoadContext { runtime, component, backends, outbound, metrics, memory } = context;
-        let id = || component.id.clone();
         if area::is_area(code.pre.component()) {
             code.check_area(component)?;
         }
