@@ -28,7 +28,7 @@ pub const CRATES: [(&str, usize); 19] = [
     ("deploy", 4_300),
     ("admin", 3_850),
     ("host", 870),
-    ("hexad", 2_600),
+    ("hexad", 2_620),
 ];
 
 /// The lines of a crate that ship: code, comments and blank lines, up to a file's first part for tests only.

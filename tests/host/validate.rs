@@ -30,7 +30,7 @@ fn a_manifest_that_can_be_served_is_valid() {
     let (text, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{error}");
     assert!(text.contains("component `probe`: 0.1.0, sha256 "), "{text}");
-    assert!(text.contains("1 components and 1 routes can be served"), "{text}");
+    assert!(text.contains("1 component and 1 route can be served"), "{text}");
     assert!(text.contains("note: store \"default\": every key may be written by probe"), "{text}");
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing is left behind");
     assert!(errors(&run(&["validate", &manifest], &[])).contains("SPIN_VARIABLE_EXTERNAL_URL"));

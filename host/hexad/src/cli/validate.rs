@@ -91,7 +91,12 @@ impl Validate {
         }
         let path = self.manifest.display();
         match (problems, &options.replacement) {
-            (0, None) => writeln!(out, "{path}: {} components and {routes} routes can be served", results.len())?,
+            (0, None) => writeln!(
+                out,
+                "{path}: {} and {} can be served",
+                counted(results.len(), "component"),
+                counted(routes, "route")
+            )?,
             (0, Some(_)) => {}
             (problems, _) => return Err(failure(&self.manifest, problems)),
         }
@@ -110,6 +115,11 @@ fn failure(manifest: &Path, problems: usize) -> Error {
         1 => anyhow!("{path} has a problem"),
         problems => anyhow!("{path} has {problems} problems"),
     }
+}
+
+fn counted(number: usize, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
 }
 
 fn line(component: &ValidComponent) -> String {

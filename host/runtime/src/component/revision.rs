@@ -140,7 +140,7 @@ impl LinkedCode {
     fn new(context: LoadContext<'_>, artifact: &Artifact<'_>) -> Result<Self, LoadError> {
         let LoadContext { runtime, component, .. } = context;
         let id = || component.id.clone();
-        let (digest, code) = runtime.compile(artifact.wasm).map_err(|source| {
+        let (digest, code) = runtime.compile(&component.id, artifact.wasm).map_err(|source| {
             let origin = artifact.origin.to_owned();
             match no_component(artifact.wasm) {
                 Some(reason) => LoadError::NoComponent { id: id(), origin, reason },

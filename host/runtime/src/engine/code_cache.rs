@@ -74,7 +74,7 @@ impl CodeCache {
         &self,
         engine: &Engine,
         digest: &Digest,
-        wasm: &[u8],
+        (id, wasm): (&str, &[u8]),
         compilations: &Compilations,
     ) -> wasmtime::Result<Component> {
         let path = self.folder.join(self.file_name(digest));
@@ -84,7 +84,7 @@ impl CodeCache {
             return Ok(component);
         }
         // Declared first, so that it is dropped after the code.
-        let _compilation = compilations.begin(wasm.len());
+        let _compilation = compilations.begin(id, wasm.len());
         let code = engine.precompile_component(wasm)?;
         save(&path, &code);
         // SAFETY: the same engine has just made `code` from the component.
@@ -188,7 +188,7 @@ mod tests {
     const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
 
     fn load_or_compile(cache: &CodeCache, engine: &Engine, digest: &Digest) -> wasmtime::Result<Component> {
-        cache.load_or_compile(engine, digest, COMPONENT, &Compilations::new(1 << 30))
+        cache.load_or_compile(engine, digest, ("probe", COMPONENT), &Compilations::new(1 << 30))
     }
 
     fn files(folder: &Path) -> Vec<PathBuf> {

@@ -35,7 +35,7 @@ impl Compilations {
 
     /// Waits until the compilation of a component of this size, in bytes, fits in memory. If the system may end the
     /// host during it, logs a warning first, which is then the log's last line.
-    pub fn begin(&self, component: usize) -> Compilation<'_> {
+    pub fn begin(&self, id: &str, component: usize) -> Compilation<'_> {
         let bytes = PEAK.saturating_mul(component as u64);
         let mut running = self.running();
         while *running > 0 && running.saturating_add(bytes) > self.machine / SHARE {
@@ -43,6 +43,7 @@ impl Compilations {
         }
         *running += bytes;
         drop(running);
+        tracing::info!(component = id, size = %ByteSize(component as u64), "compiling; the next start has its code");
         if let Some(needed) = self.shortage(machine::resident_memory().unwrap_or_default(), bytes) {
             tracing::warn!(
                 component = %ByteSize(component as u64),
@@ -91,7 +92,7 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..16 {
                 scope.spawn(|| {
-                    let _compilation = compilations.begin(MIB);
+                    let _compilation = compilations.begin("probe", MIB);
                     most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                     wait_until(SOON, "the others that there is memory for", || most.load(Ordering::SeqCst) >= expected);
                     running.fetch_sub(1, Ordering::SeqCst);
@@ -112,8 +113,8 @@ mod tests {
     #[test]
     fn compilations_that_fit_wait_for_none() {
         let compilations = Compilations::new(256 * MIB as u64);
-        let first = compilations.begin(MIB);
-        let second = compilations.begin(MIB);
+        let first = compilations.begin("probe", MIB);
+        let second = compilations.begin("probe", MIB);
         assert_eq!(*compilations.running(), 64 * MIB as u64);
         drop((first, second));
         assert_eq!(*compilations.running(), 0);

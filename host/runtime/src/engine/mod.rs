@@ -102,17 +102,17 @@ impl Runtime {
         }
     }
 
-    /// Takes the component's code from the cache, or compiles it once memory is free.
-    pub fn compile(&self, wasm: &[u8]) -> wasmtime::Result<(Digest, Component)> {
+    /// Takes the code of the component with this id from the cache, or compiles it once memory is free.
+    pub fn compile(&self, id: &str, wasm: &[u8]) -> wasmtime::Result<(Digest, Component)> {
         // This host did not write compiled code in the input, so it must not execute it.
         if Engine::detect_precompiled(wasm).is_some() {
             wasmtime::bail!("it is compiled code; give the WebAssembly component itself");
         }
         let digest = Digest::of(wasm);
         let component = match &self.cache {
-            Some(cache) => cache.load_or_compile(&self.engine, &digest, wasm, &self.compilations)?,
+            Some(cache) => cache.load_or_compile(&self.engine, &digest, (id, wasm), &self.compilations)?,
             None => {
-                let _compilation = self.compilations.begin(wasm.len());
+                let _compilation = self.compilations.begin(id, wasm.len());
                 Component::from_binary(&self.engine, wasm)?
             }
         };
