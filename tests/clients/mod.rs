@@ -24,6 +24,7 @@ mod pnpm;
 mod provenance;
 mod review;
 mod scoped;
+mod spin_python;
 mod workflow;
 mod yarn;
 
