@@ -192,7 +192,7 @@ mod tests {
 
     fn component(text: &str) -> (std::sync::Arc<Runtime>, Component) {
         let runtime = Runtime::new(None).unwrap();
-        let component = Component::new(runtime.engine(), text).unwrap();
+        let component = Component::new(runtime.engine(), wat::parse_str(text).unwrap()).unwrap();
         (runtime, component)
     }
 
